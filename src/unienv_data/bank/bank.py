@@ -1,0 +1,531 @@
+"""The bank: which pieces are present, how they get in and out, and the one gather.
+
+State of a piece, in mapped memory so that every process sees it: present by column, dirty
+(newer than its Parquet file), the tag of the file it was decoded from, and the order in which
+pieces came in. Everything else is a cache of this process.
+
+Reading takes no lock. A reader notes the eviction counter, checks presence, copies, and looks at
+the counter again: whoever empties a piece raises the counter before the first byte goes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unienv_data.bank.columns import BankColumn, TextColumn, open_column
+from unienv_data.bank.locks import BankLocks
+from unienv_data.base.indexing import RowArray
+from unienv_data.errors import CorruptPieceError
+from unienv_data.format.codec import ColumnData, Texts
+from unienv_data.format.layout import Layout
+from unienv_data.format.schema import Schema
+from unienv_data.io.boot import boot_number
+from unienv_data.io.mapped import PAGE, MappedFile
+
+__all__ = ["Bank", "PieceSource"]
+
+_MAGIC = 0x314B_4E41_4255  # "UBANK1"
+_GATHER_ATTEMPTS = 1000
+
+# Words of the header file.
+MAGIC, SCHEMA, BOOT, EVICTIONS, ORDER, RESIDENT = range(6)
+
+# Words of a piece's record.
+_TAG, _ORDER, _DIRTY, _TEXT_BYTES = range(4)
+_RECORD_WORDS = 4
+
+CLEAN, APPENDED, REWRITTEN = range(3)
+"""Dirty states: equal to the file; rows were added to it; rows that it holds were changed."""
+
+
+class PieceSource(Protocol):
+    """Where absent pieces come from."""
+
+    def tag(self, piece: int) -> int:
+        """Identity of a piece's file as it is now; 0 where there is none and rows are zeros."""
+        ...
+
+    def load(self, piece: int, columns: Sequence[int]) -> list[ColumnData] | None:
+        """Decodes columns of a piece; None where it has no file and rows are zeros."""
+        ...
+
+
+class Bank:
+    """Flat columns over a directory of mapped files.
+
+    Owns the files in `directory`. `exclusive` banks are the working set of one writer: their
+    pieces are right by construction; others are shared caches, whose pieces are checked against
+    the tags of the files they came from.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        schema: Schema,
+        layout: Layout,
+        source: PieceSource,
+        *,
+        rows: int,
+        budget_bytes: int,
+        exclusive: bool,
+    ) -> None:
+        self.directory = directory
+        self.schema = schema
+        self.layout = layout
+        self.source = source
+        self.budget_bytes = budget_bytes
+        self.exclusive = exclusive
+        self.rows = rows
+        self._pid = os.getpid()
+        self.faults = 0
+        """Pieces decoded by this object."""
+        self.locks = BankLocks(directory / "lock")
+        with self.locks.mutex, self.locks.allocation():
+            self._header = MappedFile(directory / "header", PAGE, create=True)
+            self.words = self._header.words()
+            create = not self._is_ours()
+            if create:
+                self._wipe()
+            reserved = self._reserved_rows(rows)
+            pieces = self.layout.count(reserved) + 1
+            stored = max(len(schema.columns), 1)
+            self._records_file = MappedFile(
+                directory / "pieces", pieces * _RECORD_WORDS * 8, create=True
+            )
+            self._present_file = MappedFile(directory / "present", pieces * stored, create=True)
+            self.columns: list[BankColumn] = [
+                open_column(
+                    column, directory, number, reserved, self.locks, layout.piece_size, create=True
+                )
+                for number, column in enumerate(schema.columns)
+            ]
+            if create:
+                self.words[SCHEMA] = schema.fingerprint()
+                self.words[BOOT] = boot_number()
+                self.words[MAGIC] = _MAGIC
+        self.adopted = not create
+        """Whether the files were there already."""
+        self._reserved = reserved
+        self._known_tags = np.zeros(0, dtype=np.int64)
+        self._map_state()
+        self._piece_bytes = sum(c.row_bytes for c in self.columns) * layout.piece_size
+
+    # -- files -------------------------------------------------------------------------------
+
+    def _is_ours(self) -> bool:
+        return (
+            self.words[MAGIC] == _MAGIC
+            and self.words[SCHEMA] == self.schema.fingerprint()
+            and self.words[BOOT] == boot_number()
+        )
+
+    def _wipe(self) -> None:
+        """Empties a directory whose pages another boot, or another schema, left unsynced."""
+        for entry in os.scandir(self.directory):
+            if entry.name not in ("lock", "header", "users"):
+                Path(entry.path).unlink()
+        for word in range(len(self.words)):
+            self.words[word] = 0
+
+    def _reserved_rows(self, rows: int) -> int:
+        """Rows to map at once: sparse, so generous ones cost nothing."""
+        if not self.exclusive:
+            # Other readers may show more rows of the last piece than this one.
+            return self.layout.bounds(self.layout.count(max(rows, 1)) - 1, 1 << 62)[1]
+        return max(2 * rows, 1 << 16, 4 * self.layout.piece_size)
+
+    def _map_state(self) -> None:
+        stored = max(len(self.schema.columns), 1)
+        pieces = self._records_file.size // (_RECORD_WORDS * 8)
+        pieces = min(pieces, self._present_file.size // stored)
+        self.records = self._records_file.array(np.dtype(np.int64), (pieces, _RECORD_WORDS))
+        self.present = self._present_file.array(np.dtype(np.uint8), (pieces, stored))
+        # Tags that this process read off the files; they stay true while its snapshot does.
+        known = np.zeros(pieces, dtype=np.int64)
+        known[: len(self._known_tags)] = self._known_tags[:pieces]
+        self._known_tags = known
+        self._forget()
+
+    def _forget(self) -> None:
+        """Checks every piece anew before its next read."""
+        self._seen_evictions = self.words[EVICTIONS]
+        pieces = len(self.records)
+        stored = max(len(self.schema.columns), 1)
+        self._ready = np.zeros(pieces, dtype=bool)
+        self._ready_columns = np.zeros((stored, pieces), dtype=bool)
+        self._backed = np.zeros(pieces, dtype=bool)
+        self._ready_counts = np.zeros(stored, dtype=np.int64)
+        self._settled = [False] * stored
+        self._all_ready = False
+        for column in self.columns:
+            if isinstance(column, TextColumn):
+                column.heap.forget_decoded()
+
+    def reserve(self, rows: int) -> None:
+        """Maps at least `rows` rows; existing arrays stay valid."""
+        if rows <= self._reserved:
+            return
+        reserved = self._reserved_rows(rows)
+        stored = max(len(self.schema.columns), 1)
+        pieces = self.layout.count(reserved) + 1
+        with self.locks.mutex:
+            for column in self.columns:
+                column.reserve(reserved)
+            self._records_file.reserve(pieces * _RECORD_WORDS * 8)
+            self._present_file.reserve(pieces * stored)
+        self._reserved = reserved
+        self._map_state()
+
+    def renew(self, rows: int) -> None:
+        """Follows the storage to another snapshot: every piece's file is looked at again."""
+        self.rows = rows
+        self.reserve(rows)
+        self._known_tags[:] = 0
+        self._forget()
+
+    def set_rows(self, rows: int) -> None:
+        """Tells the bank how many rows the storage has."""
+        if rows > self._reserved:
+            self.reserve(rows)
+        self.rows = rows
+        self._settle()
+
+    def after_fork(self) -> None:
+        """In a child: flags may have been half written by a thread of the parent."""
+        self._forget()
+
+    def close(self, *, remove: bool = False) -> None:
+        """Drops the mappings, and the files when asked."""
+        for column in self.columns:
+            column.close()
+        self._ready = np.zeros(0, dtype=bool)
+        del self.records, self.present
+        self.words.release()
+        for file in (self._header, self._records_file, self._present_file):
+            file.close()
+        if remove:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        self.locks.close()
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def gather(self, index: int | slice | RowArray, columns: Sequence[int]) -> list[Any]:
+        """Copies rows of some columns.
+
+        Args:
+            index: A row, a range of step 1, or int64 rows of shape ``(B,)``; all in bounds.
+            columns: Numbers of the columns wanted.
+
+        Returns:
+            One value (int) or array ``(B, *shape)`` a column. Never views of the file.
+
+        Raises:
+            FormatError: A piece file that is needed is missing or damaged.
+        """
+        for _ in range(_GATHER_ATTEMPTS):
+            evictions = self.words[EVICTIONS]
+            if evictions != self._seen_evictions:
+                self._forget()
+                evictions = self._seen_evictions
+            if not self._all_ready and not all(self._settled[c] for c in columns):
+                rest = self._ensure(index, columns)
+                if rest is not None:
+                    return self._gather_in_parts(index, columns, rest)
+                # Our own evictions for it are seen already; another process's are not.
+                evictions = self._seen_evictions
+            try:
+                result = self._copy(index, columns)
+            except CorruptPieceError:
+                # Text of an extent that was emptied under us; anything else is raised again.
+                if self.words[EVICTIONS] == evictions:
+                    raise
+                continue
+            if self.words[EVICTIONS] == evictions:
+                return result
+        raise RuntimeError(  # pragma: no cover - other processes evict faster than we copy
+            "gather: the bank's budget is too small for the processes that share it; "
+            "raise cache_bytes"
+        )
+
+    def _copy(self, index: int | slice | RowArray, columns: Sequence[int]) -> list[Any]:
+        mine = self.columns
+        if isinstance(index, slice):
+            return [mine[c].copy(index.start, index.stop) for c in columns]
+        if isinstance(index, int):
+            return [mine[c].item(index) for c in columns]
+        return [mine[c].take(index) for c in columns]
+
+    def _pieces(self, index: int | slice | RowArray) -> NDArray[np.int64]:
+        """Distinct pieces of an index, ascending."""
+        if isinstance(index, slice):
+            span = self.layout.span(index.start, index.stop)
+            return np.arange(span.start, span.stop)
+        if isinstance(index, int):
+            return np.array([self.layout.piece_of(index)])
+        if len(index) < len(self._ready):
+            return np.unique(self.layout.pieces_of(index))
+        touched = np.zeros(len(self._ready), dtype=bool)
+        touched[self.layout.pieces_of(index)] = True
+        return np.flatnonzero(touched)
+
+    def _ensure(
+        self, index: int | slice | RowArray, columns: Sequence[int]
+    ) -> NDArray[np.int64] | None:
+        """Makes the pieces of an index present; gives them back when they exceed the budget."""
+        whole = len(columns) == len(self.columns)
+        if isinstance(index, int):
+            piece = self.layout.piece_of(index)
+            if self._ready[piece]:
+                return None
+            missing = np.array([piece])
+        elif isinstance(index, slice) or len(index) > 4096:
+            pieces = self._pieces(index)
+            missing = pieces[~self._ready[pieces]]
+        else:
+            touched = self.layout.pieces_of(index)
+            missing = touched[~self._ready[touched]]
+            if missing.size:
+                missing = np.unique(missing)
+        if missing.size and not whole:
+            there = self._ready_columns[np.asarray(columns)][:, missing].all(axis=0)
+            missing = missing[~there]
+        if missing.size:
+            missing = missing[~self._accept(missing, columns)]
+        if not missing.size:
+            return None
+        width = sum(self.columns[c].row_bytes for c in columns) * self.layout.piece_size
+        pieces = self._pieces(index)
+        if width * pieces.size > self.budget_bytes and pieces.size > 1:
+            return pieces
+        self.fault(missing, columns, keep=pieces)
+        return None
+
+    def _accept(self, pieces: NDArray[np.int64], columns: Sequence[int]) -> NDArray[np.bool_]:
+        """Which pieces are present with the tag this process knows; these become ready."""
+        there: NDArray[np.bool_] = self.present[pieces][:, np.asarray(columns)].all(axis=1)
+        if not self.exclusive:
+            known = self._known_tags[pieces]
+            there &= (known != 0) & (known == self.records[pieces, _TAG])
+        for piece in pieces[there].tolist():
+            self._mark_ready(piece)
+        return there
+
+    def _gather_in_parts(
+        self, index: int | slice | RowArray, columns: Sequence[int], pieces: NDArray[np.int64]
+    ) -> list[Any]:
+        """Gathers an index whose pieces do not fit the budget together, a few pieces at a time."""
+        if isinstance(index, int):
+            return self.gather(index, columns)
+        rows = np.arange(index.start, index.stop) if isinstance(index, slice) else index
+        width = sum(self.columns[c].row_bytes for c in columns) * self.layout.piece_size
+        at_once = max(1, self.budget_bytes // (2 * max(width, 1)))
+        results = [self.columns[c].column.zeros(len(rows)) for c in columns]
+        touched = self.layout.pieces_of(rows)
+        for first in range(0, len(pieces), at_once):
+            group = pieces[first : first + at_once]
+            here = np.flatnonzero((touched >= group[0]) & (touched <= group[-1]))
+            for result, part in zip(results, self.gather(rows[here], columns), strict=True):
+                result[here] = part
+        return results
+
+    # -- filling and emptying ----------------------------------------------------------------
+
+    def fault(
+        self, pieces: NDArray[np.int64], columns: Sequence[int], keep: NDArray[np.int64]
+    ) -> None:
+        """Decodes absent columns of pieces into the bank.
+
+        Args:
+            pieces: Distinct piece numbers.
+            columns: Columns wanted.
+            keep: Pieces that must not be evicted for them.
+        """
+        with self.locks.mutex:
+            for piece in pieces.tolist():
+                self._fault_one(piece, columns, keep)
+
+    def _fault_one(self, piece: int, columns: Sequence[int], keep: NDArray[np.int64]) -> None:
+        tag = 0 if self.exclusive else self.source.tag(piece)
+        with self.locks.piece(piece):
+            record = self.records[piece]
+            if not self.exclusive and record[_TAG] != tag:
+                if self.present[piece].any():
+                    self._empty(piece)
+                record[_TAG] = tag
+            self._known_tags[piece] = tag
+            missing = [c for c in columns if not self.present[piece, c]]
+            if missing:
+                start, stop = self.layout.bounds(piece, self._reserved)
+                width = sum(self.columns[c].row_bytes for c in missing) * (stop - start)
+                if self.words[RESIDENT] + width > self.budget_bytes:
+                    self.evict(width, keep)
+                data = self.source.load(piece, missing)
+                texts = 0
+                if data is not None:
+                    self.faults += 1
+                    for c, values in zip(missing, data, strict=True):
+                        self.columns[c].fill(piece, start, values)
+                        if isinstance(values, Texts):
+                            texts += sum(map(len, values.values)) + 8 * len(values.values)
+                with self.locks.allocation():
+                    self.words[RESIDENT] += width + texts
+                    record[_TEXT_BYTES] += texts
+                    self.words[ORDER] += 1
+                    record[_ORDER] = self.words[ORDER]
+                for c in missing:
+                    self.present[piece, c] = 1
+            self._mark_ready(piece)
+
+    def _mark_ready(self, piece: int) -> None:
+        here = self.present[piece] != 0
+        self._ready_counts += here & ~self._ready_columns[:, piece]
+        self._ready_columns[:, piece] |= here
+        self._ready[piece] = bool(here.all())
+        self._settle()
+
+    def _mark_absent(self, piece: int) -> None:
+        self._ready_counts -= self._ready_columns[:, piece]
+        self._ready_columns[:, piece] = False
+        self._ready[piece] = False
+        self._backed[piece] = False
+        self._settled = [False] * len(self._settled)
+        self._all_ready = False
+
+    def _settle(self) -> None:
+        """Finds out which columns are ready in every piece: reading them checks nothing."""
+        count = self.layout.count(self.rows)
+        self._settled = [
+            self._ready_counts[c] >= count and bool(self._ready_columns[c, :count].all())
+            for c in range(len(self._settled))
+        ]
+        self._all_ready = all(self._settled)
+
+    def evict(self, needed: int, keep: NDArray[np.int64]) -> None:
+        """Empties clean pieces, oldest first, until `needed` bytes fit the budget.
+
+        Dirty pieces stay, so a bank full of them may exceed its budget until they are sealed.
+        """
+        if self.exclusive and os.getpid() != self._pid:
+            return  # the writer's pieces change under no lock of ours: only it may empty them
+        goal = self.budget_bytes - self.budget_bytes // 16 - needed
+        able = self.present.any(axis=1) & (self.records[:, _DIRTY] == CLEAN)
+        able[keep[keep < len(able)]] = False
+        candidates = np.flatnonzero(able)
+        order = candidates[np.argsort(self.records[candidates, _ORDER], kind="stable")]
+        for piece in order.tolist():
+            if self.words[RESIDENT] <= max(goal, 0):
+                return
+            if self.locks.try_piece(piece):
+                try:
+                    self._empty(piece)
+                finally:
+                    self.locks.release_piece(piece)
+
+    def _empty(self, piece: int) -> None:
+        """Makes a piece absent; the caller holds its lock."""
+        here = [c for c in range(len(self.columns)) if self.present[piece, c]]
+        self.present[piece] = 0
+        self._mark_absent(piece)
+        start, stop = self.layout.bounds(piece, self._reserved)
+        left, right = self._empty_around(piece, start, stop)
+        with self.locks.allocation():
+            # Before the first byte goes: readers compare this counter around their copy.
+            if self._seen_evictions == self.words[EVICTIONS]:
+                self._seen_evictions += 1  # our own: our flags know about it
+            self.words[EVICTIONS] += 1
+            freed = sum(self.columns[c].row_bytes for c in here) * (stop - start)
+            freed += int(self.records[piece, _TEXT_BYTES])
+            self.records[piece, _TEXT_BYTES] = 0
+            self.words[RESIDENT] = max(self.words[RESIDENT] - freed, 0)
+        for c in here:
+            self.columns[c].punch(start, stop, piece, left=left, right=right)
+
+    def _empty_around(self, piece: int, start: int, stop: int) -> tuple[int, int]:
+        """Rows around a piece that hold nothing: pages shared with them may go as well."""
+        first, last = piece, piece
+        count = len(self.present)
+        # A page holds at most PAGE rows of one byte, so no further neighbour can share it.
+        while first > 0 and start - self.layout.bounds(first, stop)[0] < PAGE:
+            if self.present[first - 1].any():
+                break
+            first -= 1
+        while last + 1 < count and self.layout.bounds(last, self._reserved)[1] - stop < PAGE:
+            if self.present[last + 1].any() or not self.layout.is_uniform:
+                break
+            last += 1
+        left = self.layout.bounds(first, stop)[0]
+        right = self.layout.bounds(last, self._reserved)[1]
+        return left, right
+
+    # -- for the writer ----------------------------------------------------------------------
+
+    def dirty_state(self, piece: int) -> int:
+        """`CLEAN`, `APPENDED` or `REWRITTEN`."""
+        return int(self.records[piece, _DIRTY])
+
+    def dirty_pieces(self) -> list[int]:
+        """Pieces newer than their files, ascending."""
+        dirty: list[int] = np.flatnonzero(self.records[:, _DIRTY]).tolist()
+        return dirty
+
+    def mark_dirty(self, pieces: Sequence[int] | NDArray[np.int64], state: int) -> None:
+        """Says, before their values change, that pieces will be newer than their files."""
+        where = np.asarray(pieces)
+        self.records[where, _DIRTY] = np.maximum(self.records[where, _DIRTY], state)
+
+    def mark_clean(self, piece: int) -> None:
+        """Says that a piece equals its file."""
+        self.records[piece, _DIRTY] = CLEAN
+
+    def admit(self, piece: int) -> None:
+        """Makes a piece present that has no file yet, or is about to be overwritten as a whole."""
+        with self.locks.mutex:
+            self.back(piece)
+            if not self.present[piece].all():
+                with self.locks.allocation():
+                    self.words[RESIDENT] += self._piece_bytes
+                    self.words[ORDER] += 1
+                    self.records[piece, _ORDER] = self.words[ORDER]
+                self.present[piece] = 1
+                if self.words[RESIDENT] > self.budget_bytes:
+                    self.evict(0, np.array([piece]))
+            self._mark_ready(piece)
+
+    def back(self, piece: int) -> None:
+        """Backs a piece's whole range with space, so that stores into it cannot fail."""
+        if not self._backed[piece]:
+            start = piece * self.layout.piece_size
+            for column in self.columns:
+                column.allocate(start, start + self.layout.piece_size)
+            self._backed[piece] = True
+
+    def drop(self, piece: int) -> None:
+        """Empties a piece whose rows no longer exist, dirty or not."""
+        with self.locks.mutex, self.locks.piece(piece):
+            self.records[piece, _DIRTY] = CLEAN
+            if self.present[piece].any():
+                self._empty(piece)
+
+    def note_texts(self, piece: int, count: int) -> None:
+        """Adds bytes of text that the writer stored for a piece to the budget's account."""
+        with self.locks.mutex, self.locks.allocation():
+            self.words[RESIDENT] += count
+            self.records[piece, _TEXT_BYTES] += count
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of decoded rows and texts in the bank."""
+        return int(self.words[RESIDENT])
+
+    def present_pieces(self) -> list[int]:
+        """Pieces of which some column is decoded."""
+        count = min(self.layout.count(self.rows), len(self.present))
+        found: list[int] = np.flatnonzero(self.present[:count].any(axis=1)).tolist()
+        return found

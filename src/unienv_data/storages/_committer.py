@@ -1,0 +1,258 @@
+"""Renames and the manifest as one step. Owns the names in a storage directory.
+
+Growing needs no record: new pieces get their names, then the manifest counts them. Replacing
+pieces that the manifest counts goes through a commit record: staged files are synced, the
+record that names every rename and the new manifest is synced and put in place, then the renames
+are done, the manifest is replaced and the record removed. Whoever opens a directory that holds a
+record does the rest: each rename either happened or still can.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+
+
+from unienv_data.errors import FormatError, ManifestError, MissingPieceError, MissingStorageError
+from unienv_data.format.codec import decode
+from unienv_data.format.layout import (
+    COMMIT_NAME,
+    MANIFEST_NAME,
+    WORK_NAME,
+    Layout,
+    piece_name,
+    piece_number,
+    piece_path,
+    staged_name,
+)
+from unienv_data.format.manifest import Manifest
+from unienv_data.io.atomic import (
+    remove_quietly,
+    replace_file,
+    space_error,
+    sync_directory,
+    sync_files,
+    write_aside,
+)
+from unienv_data.io.boot import boot_id
+
+__all__ = ["Committer", "CommitRecord", "read_manifest", "trusted"]
+
+_SYNCED_NAME = "synced.json"
+
+
+class CommitRecord:
+    """A commit that may be half done: staged name and piece of each rename, and the manifest."""
+
+    def __init__(self, renames: Sequence[tuple[str, int]], manifest: bytes) -> None:
+        self.renames = list(renames)
+        self.manifest = manifest
+
+    def dump(self) -> bytes:
+        """The record file's bytes."""
+        data = {"renames": self.renames, "manifest": self.manifest.decode()}
+        return json.dumps(data).encode()
+
+    @classmethod
+    def read(cls, directory: Path) -> CommitRecord | None:
+        """The record of a directory, None when there is none.
+
+        Raises:
+            ManifestError: It names files outside the directory, or does not parse.
+        """
+        path = directory / COMMIT_NAME
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            data = json.loads(text)
+            renames = [(str(name), int(piece)) for name, piece in data["renames"]]
+            manifest = data["manifest"].encode()
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ManifestError(f"{path} is no commit record ({error})", path=str(path)) from error
+        for name, piece in renames:
+            if not name.startswith(f".{piece_name(piece)}.") or "/" in name or os.sep in name:
+                raise ManifestError(
+                    f"{path} names the file {name!r}, which is no staged piece", path=str(path)
+                )
+        return cls(renames, manifest)
+
+    def overlay(self, directory: Path) -> dict[int, Path]:
+        """Where pieces lie whose rename may not have happened yet."""
+        return {piece: directory / name for name, piece in self.renames}
+
+
+def read_manifest(directory: Path) -> tuple[Manifest, CommitRecord | None]:
+    """The committed state of a directory: of its commit record, else of its manifest.
+
+    A manifest that does not parse is that of a machine that lost power before it was synced;
+    the last synced one is read in its place.
+
+    Raises:
+        MissingStorageError: No such directory, or no manifest in it.
+        FormatError: Nothing readable.
+    """
+    path = directory / MANIFEST_NAME
+    record = CommitRecord.read(directory)
+    if record is not None:
+        return Manifest.parse(record.manifest, str(directory / COMMIT_NAME)), record
+    try:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        what = "is no directory" if not directory.is_dir() else f"holds no {MANIFEST_NAME}"
+        raise MissingStorageError(
+            f"{directory} {what}; create a storage there, or check the path", path=str(directory)
+        ) from error
+    try:
+        return Manifest.parse(text, str(path)), None
+    except ManifestError:
+        synced = directory / WORK_NAME / _SYNCED_NAME
+        if not synced.exists():
+            raise
+        return Manifest.parse(synced.read_bytes(), str(synced)), None
+
+
+def trusted(manifest: Manifest, directory: Path) -> Manifest:
+    """The manifest cut to what may be believed after a power loss.
+
+    Rows beyond `synced_rows` that another boot wrote are checked piece by piece; the longest good
+    prefix stays. On the boot that wrote them nothing needs a check.
+    """
+    if manifest.is_foreign or manifest.boot == boot_id() or not manifest.is_materialized:
+        return manifest
+    if manifest.synced_rows >= manifest.num_rows or not manifest.schema.stored:
+        return manifest
+    layout = Layout(manifest.piece_size)
+    rows = manifest.num_rows
+    for piece in layout.span(manifest.synced_rows, manifest.num_rows):
+        start, stop = layout.bounds(piece, manifest.num_rows)
+        try:
+            decode(
+                piece_path(directory, piece),
+                manifest.schema.columns,
+                stop - start,
+                None if piece < manifest.adopted_pieces else manifest.uuid,
+                piece,
+            )
+        except (FormatError, MissingPieceError):
+            rows = max(start, manifest.synced_rows)
+            break
+    return replace(manifest, num_rows=rows)
+
+
+class Committer:
+    """Changes a storage directory.
+
+    Owns the manifest in memory (`manifest`) and on disk, the piece files, their staged siblings
+    and the list of files written since the last sync.
+    """
+
+    def __init__(self, directory: Path, manifest: Manifest, *, syncs: bool) -> None:
+        self.directory = directory
+        self.manifest = manifest
+        self.syncs = syncs
+        """Whether anything is synced at all (`durability="power"`)."""
+        self._unsynced: set[str] = set()
+        self._serial = itertools.count()
+
+    # -- opening -----------------------------------------------------------------------------
+
+    @classmethod
+    def recover(cls, directory: Path, *, syncs: bool) -> Committer:
+        """Takes over a directory for writing: finishes a half-done commit, removes litter."""
+        manifest, record = read_manifest(directory)
+        committer = cls(directory, manifest, syncs=syncs)
+        if record is not None:
+            committer._finish(record)
+        committer._remove_litter()
+        believed = trusted(manifest, directory)
+        if believed is not manifest:
+            committer.write_manifest(believed.next())
+            committer.remove_pieces_beyond(believed.num_rows)
+        return committer
+
+    def _finish(self, record: CommitRecord) -> None:
+        try:
+            for name, piece in record.renames:
+                staged = self.directory / name
+                if staged.exists():
+                    os.replace(staged, piece_path(self.directory, piece))
+            if self.syncs:
+                sync_directory(self.directory)
+        except OSError as error:
+            raise space_error(error, self.directory, "commit") from error
+        replace_file(self.directory / MANIFEST_NAME, record.manifest, sync=self.syncs)
+        remove_quietly(self.directory / COMMIT_NAME)
+
+    def _remove_litter(self) -> None:
+        for entry in os.scandir(self.directory):
+            name = entry.name
+            if name.endswith(".tmp") and name.startswith((".part-", f".{MANIFEST_NAME}")):
+                remove_quietly(Path(entry.path))
+            elif name == f".{COMMIT_NAME}.tmp":
+                remove_quietly(Path(entry.path))
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def stage(self, piece: int, data: memoryview, *, sync: bool) -> Path:
+        """Writes a piece under a temporary name."""
+        # A number of its own: two threads may encode one piece at the same time.
+        path = self.directory / staged_name(piece, next(self._serial))
+        write_aside(path, data, sync=sync and self.syncs)
+        return path
+
+    def place(self, piece: int, staged: Path) -> None:
+        """Gives one staged piece its name; the manifest does not count it yet."""
+        try:
+            os.replace(staged, piece_path(self.directory, piece))
+        except OSError as error:
+            raise space_error(error, staged, "rename") from error
+        self._unsynced.add(piece_name(piece))
+
+    def write_manifest(self, manifest: Manifest, *, sync: bool = True) -> None:
+        """Replaces the manifest.
+
+        Args:
+            manifest: The new state.
+            sync: False for growth between flushes: the last synced manifest is kept beside the
+                working set, and stands in if this one does not survive a power loss.
+        """
+        sync = sync and self.syncs
+        replace_file(self.directory / MANIFEST_NAME, manifest.dump(), sync=sync)
+        self.manifest = manifest
+
+    def keep_synced(self) -> None:
+        """Keeps a synced copy of the manifest in the working set, for growth after it."""
+        work = self.directory / WORK_NAME
+        if self.syncs and work.is_dir():
+            replace_file(work / _SYNCED_NAME, self.manifest.dump(), sync=True)
+
+    def commit(self, staged: Sequence[tuple[int, Path]], manifest: Manifest) -> None:
+        """Replaces pieces and the manifest as one step. The staged files must be synced."""
+        record = CommitRecord([(path.name, piece) for piece, path in staged], manifest.dump())
+        replace_file(self.directory / COMMIT_NAME, record.dump(), sync=self.syncs)
+        self._finish(record)
+        self.manifest = manifest
+
+    def remove_pieces_beyond(self, rows: int) -> None:
+        """Deletes pieces that the manifest, already replaced, no longer counts."""
+        keep = Layout(self.manifest.piece_size).count(rows)
+        for entry in os.scandir(self.directory):
+            piece = piece_number(entry.name)
+            if piece is not None and piece >= keep:
+                remove_quietly(Path(entry.path))
+                self._unsynced.discard(entry.name)
+
+    def sync_pieces(self) -> None:
+        """Makes every piece written since the last time safe from power loss."""
+        if self.syncs and self._unsynced:
+            paths: Iterable[Path] = [self.directory / name for name in sorted(self._unsynced)]
+            sync_files(self.directory, paths)
+            sync_directory(self.directory)
+        self._unsynced.clear()

@@ -1,0 +1,117 @@
+"""A complete copy of a storage in another directory, put in place as one commit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid as uuid_module
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from unienv_data.errors import FormatError, StorageError, StorageExistsError
+from unienv_data.format.codec import Footer, encode
+from unienv_data.format.layout import MANIFEST_NAME, WORK_NAME
+from unienv_data.format.manifest import Manifest
+from unienv_data.io.atomic import remove_quietly, space_error
+from unienv_data.io.boot import boot_id
+from unienv_data.io.lock import WriterLock
+from unienv_data.storages._committer import Committer, read_manifest
+from unienv_data.storages._pieces import PieceFiles, clip
+from unienv_interface.space.space_utils.serialization_utils import space_to_json
+
+__all__ = ["dump"]
+
+
+def dump(manifest: Manifest, pieces: PieceFiles, target: Path) -> None:
+    """Copies what a manifest counts.
+
+    Args:
+        manifest: The committed state to copy.
+        pieces: Its piece files.
+        target: An absent or empty directory, or an earlier dump of the same storage.
+
+    Raises:
+        StorageExistsError: The target holds something else.
+        FormatError: A piece is damaged; the target is as it was.
+    """
+    before = _check_target(manifest, target)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise space_error(error, target, "dumps") from error
+    with _locked(target):
+        if before is not None:
+            Committer.recover(target, syncs=True)
+        copy = _copied(manifest, pieces)
+        committer = Committer(target, before if before is not None else copy, syncs=True)
+        staged: list[tuple[int, Path]] = []
+        try:
+            if manifest.schema.stored and manifest.is_materialized:
+                for piece in pieces.layout.span(0, manifest.num_rows):
+                    staged.append((piece, _stage(committer, copy, pieces, piece)))
+            committer.commit(staged, copy)
+        except BaseException:
+            for _, path in staged:
+                remove_quietly(path)
+            raise
+        committer.remove_pieces_beyond(copy.num_rows if manifest.is_materialized else 0)
+
+
+def _check_target(manifest: Manifest, target: Path) -> Manifest | None:
+    if not target.exists() or (target.is_dir() and not any(os.scandir(target))):
+        return None
+    try:
+        found = read_manifest(target)[0]
+    except (StorageError, FormatError, OSError):
+        found = None
+    if found is None or found.uuid is None or found.uuid != manifest.uuid:
+        raise StorageExistsError(
+            f"dumps: {target} holds something that is no earlier dump of this storage; choose "
+            "another directory or delete it",
+            path=str(target),
+        )
+    return found
+
+
+@contextmanager
+def _locked(target: Path) -> Iterator[None]:
+    work = target / WORK_NAME
+    work.mkdir(exist_ok=True)
+    lock = WriterLock(work / "lock", "dumps")
+    try:
+        yield
+    finally:
+        lock.release(remove=True)
+        try:
+            work.rmdir()
+        except OSError:
+            if not (target / MANIFEST_NAME).exists():
+                shutil.rmtree(work, ignore_errors=True)
+
+
+def _copied(manifest: Manifest, pieces: PieceFiles) -> Manifest:
+    """The manifest of the copy: equal pieces, everything synced."""
+    if manifest.uuid is None or not pieces.layout.is_uniform:
+        manifest = replace(
+            manifest,
+            uuid=uuid_module.uuid4().hex,
+            space=space_to_json(manifest.schema.to_space()),
+            adopted_pieces=0,
+        )
+    return replace(manifest, synced_rows=manifest.num_rows, boot=boot_id())
+
+
+def _stage(committer: Committer, copy: Manifest, pieces: PieceFiles, piece: int) -> Path:
+    # Decoding verifies the checksums: a copy is never a copy of damage.
+    every = range(len(copy.schema.columns))
+    data = pieces.load(piece, every)
+    counted = pieces.counted(piece)
+    if data is None:
+        data = [column.zeros(counted) for column in copy.schema.columns]
+    footer = Footer(copy.uuid or "", piece, counted, copy.generation)
+    encoded = encode(copy.schema, [clip(v, counted) for v in data], footer, copy.compression)
+    return committer.stage(piece, encoded, sync=True)
+
+

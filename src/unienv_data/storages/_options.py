@@ -1,0 +1,107 @@
+"""How a storage is to be opened, beside what it holds: budgets, directories, durability."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unienv_data.errors import StorageArgumentError
+
+__all__ = ["Options"]
+
+_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_DEFAULT_BANK_BYTES = 64 << 30
+
+
+def _environment_bytes(name: str) -> int | None:
+    text = os.environ.get(name)
+    if text is None:
+        return None
+    digits = text.strip().lower().removesuffix("ib").removesuffix("b")
+    suffix = digits[-1:] if digits[-1:].isalpha() else ""
+    number = digits[: len(digits) - len(suffix)]
+    try:
+        return int(float(number) * _SUFFIXES[suffix])
+    except (ValueError, KeyError):
+        raise StorageArgumentError(
+            f"environment variable {name} should be a number of bytes such as 2G, got {text!r}",
+            expected="bytes",
+            found=text,
+        ) from None
+
+
+def _memory_bytes() -> int:
+    """Memory this process may use: of the machine, or of its control group when less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+    except OSError:
+        return total
+    return min(total, int(limit)) if limit.isdigit() else total
+
+
+@dataclass(frozen=True)
+class Options:
+    """Keyword arguments of `create` and `load_from` that are this library's own.
+
+    Attributes:
+        cache_bytes: Memory for decoded rows of a read-only storage. Default: environment variable
+            `UNIENV_DATA_CACHE_BYTES`, then a quarter of the machine's memory.
+        bank_bytes: Disk for decoded rows. Default: `UNIENV_DATA_BANK_BYTES`, then 64 GiB or half
+            of what is free where the bank lies, whichever is less.
+        cache_dir: Where banks of read-only storages lie. Default: `UNIENV_DATA_CACHE_DIR`, then
+            memory while all rows fit `cache_bytes`, then the user's cache directory.
+        work_dir: Where the bank of a writable storage lies. Default: inside the data set.
+        durability: "power" syncs what `flush` returns for; "process" leaves the syncs out.
+        flush_interval_s: A segment end flushes when the last flush is longer ago than this.
+    """
+
+    cache_bytes: int | None = None
+    bank_bytes: int | None = None
+    cache_dir: str | os.PathLike[str] | None = None
+    work_dir: str | os.PathLike[str] | None = None
+    durability: str = "power"
+    flush_interval_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.durability not in ("power", "process"):
+            raise StorageArgumentError(
+                f"durability should be 'power' or 'process', got {self.durability!r}",
+                expected="'power' or 'process'",
+                found=self.durability,
+            )
+        for name in ("cache_bytes", "bank_bytes"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or int(value) < 0):
+                raise StorageArgumentError(f"{name} should not be negative, got {value!r}")
+        if not self.flush_interval_s >= 0:
+            raise StorageArgumentError(
+                f"flush_interval_s should not be negative, got {self.flush_interval_s!r}"
+            )
+
+    @classmethod
+    def take(cls, keywords: Mapping[str, Any]) -> tuple[Options, dict[str, Any]]:
+        """Splits keyword arguments into options and the rest."""
+        known = {name: keywords[name] for name in cls.__dataclass_fields__ if name in keywords}
+        rest = {name: value for name, value in keywords.items() if name not in known}
+        return cls(**known), rest
+
+    def memory_budget(self) -> int:
+        """Bytes of memory for decoded rows."""
+        if self.cache_bytes is not None:
+            return self.cache_bytes
+        from_environment = _environment_bytes("UNIENV_DATA_CACHE_BYTES")
+        return _memory_bytes() // 4 if from_environment is None else from_environment
+
+    def disk_budget(self, directory: Path) -> int:
+        """Bytes of disk for decoded rows in a bank below `directory`."""
+        if self.bank_bytes is not None:
+            return self.bank_bytes
+        from_environment = _environment_bytes("UNIENV_DATA_BANK_BYTES")
+        if from_environment is not None:
+            return from_environment
+        status = os.statvfs(directory)
+        return min(_DEFAULT_BANK_BYTES, status.f_bavail * status.f_frsize // 2)

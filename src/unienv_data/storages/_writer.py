@@ -1,0 +1,597 @@
+"""The writing half of a storage: rows go into the bank, pieces come out of it.
+
+Every method here is called with the storage's lock held, except `seal`, which the background
+thread runs and which takes the lock itself where it must.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unienv_data.bank.bank import APPENDED, CLEAN, REWRITTEN, Bank
+from unienv_data.bank.columns import TextColumn
+from unienv_data.bank.journal import ACTIVE, BOUND, HEAD, MAINTAINED, ROWS, TAIL
+from unienv_data.bank.journal import Journal, StorageLedger
+from unienv_data.base.indexing import RowArray
+from unienv_data.errors import CommitConflictError
+from unienv_data.format.codec import ColumnData, Footer, Texts, encode
+from unienv_data.format.layout import WORK_NAME, Layout
+from unienv_data.format.manifest import LedgerRecord, Manifest
+from unienv_data.io.atomic import remove_quietly, space_error
+from unienv_data.io.boot import boot_id
+from unienv_data.io.lock import WriterLock
+from unienv_data.storages._committer import Committer
+from unienv_data.storages._options import Options
+from unienv_data.storages._pieces import PieceFiles, clip
+from unienv_data.storages._sealer import Sealer
+
+__all__ = ["Writer"]
+
+_ENCODERS = 2
+
+
+class _CommittedPieces(PieceFiles):
+    """A writer's pieces: what the manifest counts, and nothing beyond."""
+
+    def load(self, piece: int, columns: Sequence[int]) -> list[ColumnData] | None:
+        data = super().load(piece, columns)
+        counted = self.counted(piece)
+        return None if data is None else [clip(values, counted) for values in data]
+
+
+class Writer:
+    """One writer of one directory.
+
+    Owns the writer lock, the working set (bank and journal), the committer and the sealer.
+    `rows` is the number of rows with values; the storage may be longer by rows never set.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        options: Options,
+        lock: threading.RLock,
+        prepare: Callable[[Manifest], Manifest],
+    ) -> None:
+        """Takes the directory over: finishes what its last writer began, adopts its rows.
+
+        Args:
+            directory: The storage's directory.
+            options: Budgets, working directory, durability.
+            lock: The storage's lock, for the background thread.
+            prepare: Checks the manifest found against what the caller expects, and gives the
+                one to go on with.
+        """
+        self.directory = directory
+        self._options = options
+        self._guard = lock
+        self.pid = os.getpid()
+        self._work = directory / WORK_NAME
+        try:
+            self._work.mkdir(exist_ok=True)
+        except OSError as error:
+            raise space_error(error, self._work, "open for writing") from error
+        self.lock = WriterLock(self._work / "lock", "open for writing")
+        seal = weakref.WeakMethod(self.seal)
+        self.sealer = Sealer(lambda piece: _call(seal, piece))
+        self._last_flush = time.monotonic()
+        try:
+            self._open(prepare)
+        except BaseException:
+            self.lock.release()
+            raise
+
+    def _open(self, prepare: Callable[[Manifest], Manifest]) -> None:
+        self.committer = Committer.recover(
+            self.directory, syncs=self._options.durability == "power"
+        )
+        found = self.committer.manifest
+        manifest = prepare(found)
+        self._bank_directory = self._find_bank_directory(manifest)
+        adopts = self._adopts(found, manifest)
+        if manifest is not found:
+            self.committer.write_manifest(manifest.next())
+        manifest = self.committer.manifest
+        self.layout = Layout(manifest.piece_size)
+        self.growing = manifest.capacity is None
+        self.pieces = _CommittedPieces(self.directory, manifest, self.layout, None)
+        if not adopts:
+            shutil.rmtree(self._bank_directory, ignore_errors=True)
+        self._bank_directory.mkdir(parents=True, exist_ok=True)
+        self.bank = Bank(
+            self._bank_directory,
+            manifest.schema,
+            self.layout,
+            self.pieces,
+            rows=manifest.num_rows,
+            budget_bytes=self._options.disk_budget(self._bank_directory),
+            exclusive=True,
+        )
+        rows = manifest.num_rows
+        self.journal = Journal(self._bank_directory, manifest.uuid or "", rows)
+        self.words = self.journal.words
+        self.ledger = StorageLedger(self.journal, growing=self.growing)
+        self.ledger.generation = manifest.generation
+        self.recovered = adopts
+        """Whether the working set of a writer that did not close was adopted."""
+        self._versions: dict[int, int] = {}
+        self._hot_stop = 0
+        if adopts:
+            self._recover()
+        elif manifest.ledger is not None:
+            self._adopt_ledger(manifest.ledger)
+        self.bank.set_rows(self.rows if self.growing else rows)
+        self.committer.keep_synced()
+
+    def _find_bank_directory(self, manifest: Manifest) -> Path:
+        if self._options.work_dir is None:
+            return self._work / "bank"
+        return Path(self._options.work_dir) / f"unienv-data-{manifest.uuid}"
+
+    def _adopts(self, found: Manifest, manifest: Manifest) -> bool:
+        if manifest.uuid is None:
+            return False
+        if found.is_foreign:
+            # Another program rewrote the manifest: rows of a dead writer of ours may be lost.
+            if (self._bank_directory / "journal").exists():
+                raise CommitConflictError(
+                    f"open for writing: {self.directory} was rewritten by another program while "
+                    f"{self._bank_directory} still holds rows of an interrupted writer; move that "
+                    "directory away to go on without them",
+                    path=str(self.directory),
+                )
+            return False
+        return Journal.peek(self._bank_directory, manifest.uuid) is not None
+
+    def _adopt_ledger(self, record: LedgerRecord) -> None:
+        if not self.growing:
+            self.words[HEAD] = record.head
+            self.words[TAIL] = record.tail
+        self.words[MAINTAINED] = int(record.maintained)
+        self.words[BOUND] = 1
+
+    def _recover(self) -> None:
+        """Finishes the call that was in flight, and forgets what was never counted."""
+        self.bank.set_rows(max(self.words[ROWS], self.bank.rows))
+        touched = self.journal.redo_rows()
+        if touched is not None:
+            self.journal.apply(self.bank)
+        words = self.words
+        words[ACTIVE] = -1
+        if not self.growing:
+            if words[HEAD] < words[TAIL]:
+                words[TAIL] = words[HEAD]
+            self.journal.drop_segments_after(words[HEAD])
+            return
+        words[TAIL] = 0
+        rows = words[ROWS]
+        self.bank.set_rows(rows)
+        self.journal.drop_segments_after(rows)
+        self._clear_beyond(rows)
+        if rows < self.committer.manifest.num_rows:
+            self._publish_shorter(rows)
+
+    # -- counts ------------------------------------------------------------------------------
+
+    @property
+    def manifest(self) -> Manifest:
+        """What is on disk."""
+        return self.committer.manifest
+
+    @property
+    def rows(self) -> int:
+        """Rows with values: all of a bounded storage, whose unset rows are zeros."""
+        return self.words[ROWS] if self.growing else self.committer.manifest.num_rows
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def write(
+        self,
+        where: slice | RowArray,
+        values: Sequence[Any],
+        count: int,
+        *,
+        head: int = -1,
+        tail: int = -1,
+        gives_up: bool = True,
+    ) -> None:
+        """Stores checked rows: all of them or none, whenever the process dies.
+
+        Args:
+            where: Range or rows; rows may repeat, the last one wins.
+            values: One checked batch a column.
+            count: Number of rows.
+            head: New ledger head, -1 to leave it.
+            tail: New ledger tail, -1 to leave it.
+            gives_up: Whether rows that count now may be overwritten in a bounded storage.
+        """
+        self.sealer.raise_error()
+        if count == 0:
+            self.journal.settle(-1, head, tail)
+            return
+        if isinstance(where, slice):
+            touched: Sequence[int] = self.layout.span(where.start, where.stop)
+            first, last = where.start, where.stop
+            pieces_of_rows = None
+        else:
+            pieces_of_rows = self.layout.pieces_of(where)
+            touched = np.unique(pieces_of_rows).tolist()
+            first, last = int(where.min()), int(where.max()) + 1
+        rows = self.rows
+        overwrites = first < rows if self.growing else gives_up
+        self._prepare(touched, where if isinstance(where, slice) else None)
+        staged = self._stage(where, pieces_of_rows, values, touched)
+        new_rows = max(rows, last) if self.growing else -1
+        if overwrites:
+            self.journal.record(where, staged, rows=new_rows, head=head, tail=tail)
+        for column, data in zip(self.bank.columns, staged, strict=True):
+            column.put(where, data)
+        self.journal.settle(new_rows, head, tail)
+        for piece in touched:
+            self._versions[piece] = self._versions.get(piece, 0) + 1
+        self._hot_stop = 0
+        if overwrites:
+            self._compact(touched)
+        if self.growing and last > rows:
+            self.bank.set_rows(max(self.bank.rows, last))
+            self._submit(rows, last)
+        else:
+            self._relieve()
+        if overwrites and self.growing:
+            # A piece that was being sealed meanwhile is not sealed with the old values.
+            size = self.layout.piece_size
+            for piece in touched:
+                if (piece + 1) * size <= rows:
+                    self._submit(piece * size, (piece + 1) * size)
+
+    def _stage(
+        self,
+        where: slice | RowArray,
+        pieces_of_rows: NDArray[np.int64] | None,
+        values: Sequence[Any],
+        touched: Sequence[int],
+    ) -> list[NDArray[Any]]:
+        staged = []
+        pieces: list[int] | None = None
+        for column, data in zip(self.bank.columns, values, strict=True):
+            if isinstance(column, TextColumn):
+                if pieces is None:
+                    if pieces_of_rows is None:
+                        span = np.arange(where.start, where.stop)  # type: ignore[union-attr]
+                        pieces_of_rows = self.layout.pieces_of(span)
+                    pieces = pieces_of_rows.tolist()
+                staged.append(column.stage(pieces, data))
+                share = (sum(map(len, data)) + 8 * len(data)) // len(touched)
+                for piece in touched:
+                    self.bank.note_texts(piece, share)
+            else:
+                staged.append(column.stage((), data))
+        return staged
+
+    def _prepare(self, pieces: Sequence[int], whole: slice | None) -> None:
+        """Makes pieces present, backed with space, and dirty, before their values change."""
+        size = self.layout.piece_size
+        counted = self.manifest.num_rows if self.manifest.is_materialized else 0
+        self.bank.reserve((max(pieces) + 1) * size)
+        absent = []
+        for piece in pieces:
+            if self.bank.present[piece].all():
+                continue
+            start, stop = piece * size, (piece + 1) * size
+            covered = whole is not None and whole.start <= start and whole.stop >= stop
+            if start < counted and not covered:
+                absent.append(piece)
+            else:
+                self.bank.admit(piece)
+        if absent:
+            every = range(len(self.bank.columns))
+            self.bank.fault(np.array(absent), every, keep=np.asarray(pieces))
+        for piece in pieces:
+            self.bank.back(piece)
+        rewritten = [piece for piece in pieces if piece * size < counted]
+        fresh = [piece for piece in pieces if piece * size >= counted]
+        if rewritten:
+            # A last, partial piece that only gets further rows is extended, not rewritten.
+            partial = counted // size if counted % size else -1
+            first = whole.start if whole is not None else -1
+            if rewritten == [partial] and first >= counted:
+                self.bank.mark_dirty(rewritten, APPENDED)
+            else:
+                self.bank.mark_dirty(rewritten, REWRITTEN)
+        if fresh:
+            self.bank.mark_dirty(fresh, APPENDED)
+
+    def _compact(self, pieces: Sequence[int]) -> None:
+        for column in self.bank.columns:
+            if isinstance(column, TextColumn):
+                for piece in pieces:
+                    start, stop = self.layout.bounds(piece, self.bank.rows)
+                    column.compact(piece, start, stop)
+
+    def open_window(self, row: int) -> tuple[int, int]:
+        """Prepares the piece of a row for appends one at a time.
+
+        Returns:
+            Rows ``[row, stop)`` that may be stored to without further preparation.
+        """
+        self.sealer.raise_error()
+        piece = self.layout.piece_of(row)
+        stop = (piece + 1) * self.layout.piece_size
+        if not self.growing:
+            stop = min(stop, self.manifest.num_rows)
+        self._prepare([piece], slice(row, row + 1))
+        self._versions[piece] = self._versions.get(piece, 0) + 1
+        self._relieve()
+        return row, stop
+
+    def close_window(self, row: int) -> None:
+        """After the last row of a window: the piece is full."""
+        if self.growing:
+            self._submit(row, row + 1)
+
+    def _relieve(self) -> None:
+        """Commits when dirty pieces, which cannot be evicted, take too much of the budget."""
+        if self.bank.resident_bytes > self.bank.budget_bytes:
+            width = sum(column.row_bytes for column in self.bank.columns) * self.layout.piece_size
+            if len(self.bank.dirty_pieces()) * width > self.bank.budget_bytes // 2:
+                self.flush()
+
+    def _clear_beyond(self, rows: int) -> None:
+        """Makes bank rows beyond the counted ones read as zeros again."""
+        size = self.layout.piece_size
+        first = self.layout.count(rows)
+        for piece in np.flatnonzero(self.bank.present.any(axis=1)).tolist():
+            if piece >= first:
+                self.bank.drop(piece)
+        if rows % size:
+            piece = rows // size
+            if self.bank.present[piece].any():
+                self.bank.back(piece)
+                for column in self.bank.columns:
+                    column.clear(rows, (piece + 1) * size)
+
+    # -- shrinking ---------------------------------------------------------------------------
+
+    def shrink(self, rows: int) -> None:
+        """Drops every row from `rows` on."""
+        self._hot_stop = 0
+        if rows >= self.words[ROWS]:
+            self.bank.set_rows(rows)
+            return
+        size = self.layout.piece_size
+        if rows % size and rows < self.manifest.num_rows:
+            # Its file is cut at once, so that other programs never read the dropped rows.
+            self._prepare([rows // size], slice(rows, rows))
+            self.bank.mark_dirty([rows // size], REWRITTEN)
+        self.words[ROWS] = rows
+        for piece in self.layout.span(rows, self.bank.rows):
+            self._versions[piece] = self._versions.get(piece, 0) + 1
+        self.bank.set_rows(rows)
+        self._clear_beyond(rows)
+        if rows < self.manifest.num_rows:
+            self._publish_shorter(rows)
+
+    def _publish_shorter(self, rows: int) -> None:
+        manifest = self.manifest
+        synced = min(manifest.synced_rows, rows)
+        self.committer.write_manifest(
+            manifest.next(num_rows=rows, synced_rows=synced, ledger=self._ledger_record(rows))
+        )
+        self.pieces.manifest = self.committer.manifest
+        self.committer.remove_pieces_beyond(rows)
+        self.committer.keep_synced()
+        if rows % self.layout.piece_size:
+            piece = rows // self.layout.piece_size
+            if self.bank.dirty_state(piece) != CLEAN:
+                self.flush()
+
+    # -- sealing -----------------------------------------------------------------------------
+
+    def _submit(self, before: int, after: int) -> None:
+        """Hands pieces that became full to the sealer."""
+        size = self.layout.piece_size
+        for piece in range(before // size, after // size):
+            if self.bank.dirty_state(piece) == APPENDED and not self.sealer.submit(piece):
+                try:
+                    self.seal(piece)
+                except OSError as error:
+                    # The rows are safe in the bank: this call succeeded, the next one hears it.
+                    self.sealer.keep(error)
+
+    def seal(self, piece: int) -> None:
+        """Encodes one full piece that was only appended to, and gives it its name."""
+        with self._guard:
+            stop = (piece + 1) * self.layout.piece_size
+            if self.bank.dirty_state(piece) != APPENDED or stop > self.words[ROWS]:
+                return
+            version = self._versions.get(piece, 0)
+            data, footer = self._snapshot(piece, self.manifest.generation + 1)
+            sync = piece * self.layout.piece_size < self.manifest.synced_rows
+            compression = self.manifest.compression
+        encoded = encode(self.manifest.schema, data, footer, compression)
+        staged = self.committer.stage(piece, encoded, sync=sync)
+        with self._guard:
+            if (
+                self._versions.get(piece, 0) != version
+                or self.bank.dirty_state(piece) != APPENDED
+                or self.lock.is_released
+            ):
+                remove_quietly(staged)
+                return
+            self.committer.place(piece, staged)
+            self.bank.mark_clean(piece)
+            self._advance()
+
+    def _snapshot(self, piece: int, generation: int) -> tuple[list[ColumnData], Footer]:
+        start, stop = self.layout.bounds(piece, self.rows)
+        data = [column.view(start, stop) for column in self.bank.columns]
+        rewritten = self.bank.dirty_state(piece) == REWRITTEN
+        changed = generation if rewritten else self.pieces.changed.get(piece, 0)
+        uuid = self.manifest.uuid or ""
+        return data, Footer(uuid, piece, stop - start, generation, changed)
+
+    def _advance(self) -> None:
+        """Lets the manifest count full pieces that have their names, in order."""
+        if not self.manifest.schema.stored:
+            return
+        size = self.layout.piece_size
+        piece = self.manifest.num_rows // size
+        while (piece + 1) * size <= self.words[ROWS] and self.bank.dirty_state(piece) == CLEAN:
+            piece += 1
+        rows = piece * size
+        if rows > self.manifest.num_rows:
+            self.committer.write_manifest(
+                self.manifest.next(
+                    num_rows=rows, boot=boot_id(), ledger=self._ledger_record(rows)
+                ),
+                sync=False,
+            )
+            self._committed()
+
+    def _committed(self) -> None:
+        self.pieces.manifest = self.committer.manifest
+        self.ledger.generation = self.committer.manifest.generation
+
+    def _ledger_record(self, rows: int) -> LedgerRecord | None:
+        if not self.ledger.is_bound:
+            return None
+        if self.growing:
+            return LedgerRecord(rows, 0, self.ledger.maintained)
+        return LedgerRecord(self.ledger.head, self.ledger.tail, self.ledger.maintained)
+
+    # -- flushing ----------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Makes every row with a value part of the committed, synced state."""
+        self._hot_stop = 0
+        self.sealer.forget()
+        manifest = self.manifest
+        rows = self.rows
+        count = self.layout.count(rows)
+        stored = bool(manifest.schema.stored)
+        first_time = not manifest.is_materialized
+        dirty = list(range(count)) if first_time else self.bank.dirty_pieces()
+        dirty = [piece for piece in dirty if piece < count] if stored else []
+        replaces = not first_time and any(
+            self.bank.dirty_state(piece) == REWRITTEN for piece in dirty
+        )
+        target = replace(
+            manifest,
+            num_rows=rows,
+            is_materialized=True,
+            ledger=self._ledger_record(rows),
+            synced_rows=rows if self.committer.syncs else min(manifest.synced_rows, rows),
+        )
+        if not dirty and target == manifest:
+            self._last_flush = time.monotonic()
+            return
+        generation = manifest.generation + 1
+        target = replace(target, generation=generation, boot=boot_id())
+        staged = self._encode_all(dirty, generation, sync=replaces)
+        self.committer.sync_pieces()
+        if replaces:
+            self.committer.commit(staged, target)
+        else:
+            for piece, path in staged:
+                self.committer.place(piece, path)
+            self.committer.sync_pieces()
+            self.committer.write_manifest(target)
+        for piece in dirty:
+            self.bank.mark_clean(piece)
+        if replaces:
+            for piece in dirty:
+                self.pieces.changed[piece] = generation
+        self._committed()
+        self.committer.keep_synced()
+        self._last_flush = time.monotonic()
+
+    def _encode_all(
+        self, pieces: Sequence[int], generation: int, *, sync: bool
+    ) -> list[tuple[int, Path]]:
+        if self.growing or self.manifest.is_materialized:
+            self._ensure_whole(pieces)
+        schema, compression = self.manifest.schema, self.manifest.compression
+        synced_rows = self.manifest.synced_rows
+
+        def encode_one(piece: int) -> tuple[int, Path]:
+            data, footer = self._snapshot(piece, generation)
+            data = [values if isinstance(values, Texts) else np.asarray(values) for values in data]
+            encoded = encode(schema, data, footer, compression)
+            must_sync = sync or piece * self.layout.piece_size < synced_rows
+            return piece, self.committer.stage(piece, encoded, sync=must_sync)
+
+        done: list[tuple[int, Path]] = []
+        try:
+            if len(pieces) < 4 or any(isinstance(c, TextColumn) for c in self.bank.columns):
+                done.extend(encode_one(piece) for piece in pieces)
+            else:
+                with ThreadPoolExecutor(_ENCODERS) as pool:
+                    futures = [pool.submit(encode_one, piece) for piece in pieces]
+                    for future in futures:
+                        done.append(future.result())
+        except BaseException:
+            for piece in pieces:
+                for path in self.directory.glob(f".part-{piece:06d}.parquet.*.tmp"):
+                    remove_quietly(path)
+            raise
+        return done
+
+    def _ensure_whole(self, pieces: Sequence[int]) -> None:
+        missing = [piece for piece in pieces if not self.bank.present[piece].all()]
+        if missing:
+            every = range(len(self.bank.columns))
+            self.bank.fault(np.array(missing), every, keep=np.asarray(pieces))
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether the last flush is longer ago than the interval asked for."""
+        return time.monotonic() - self._last_flush > self._options.flush_interval_s
+
+    @property
+    def has_unflushed_rows(self) -> bool:
+        """Whether closing without a flush would leave rows to recover."""
+        return self.rows != self.manifest.num_rows or bool(self.bank.dirty_pieces())
+
+    # -- closing -----------------------------------------------------------------------------
+
+    def close(self, *, remove: bool) -> None:
+        """Lets the directory go.
+
+        Args:
+            remove: Delete the working set: everything in it is in pieces.
+        """
+        if self.pid != os.getpid():
+            self.bank.close()
+            self.journal.close()
+            self.lock.release()
+            return
+        self.journal.close()
+        self.bank.close(remove=remove)
+        if remove:
+            shutil.rmtree(self._bank_directory, ignore_errors=True)
+            for path in self._work.glob("*.json"):
+                remove_quietly(path)
+        self.lock.release(remove=remove)
+        if remove:
+            try:
+                self._work.rmdir()
+            except OSError:
+                return  # someone is opening it at this moment
+
+
+def _call(method: weakref.WeakMethod[Any], piece: int) -> None:
+    bound = method()
+    if bound is not None:
+        bound(piece)
