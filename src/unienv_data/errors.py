@@ -30,6 +30,8 @@ original library derive from `AssertionError` too, so that existing handlers wor
 
 from __future__ import annotations
 
+import os
+
 from unienv_interface.errors import MissingDependencyError, UniEnvError
 
 __all__ = [
@@ -125,7 +127,20 @@ class MissingStorageError(StorageError, FileNotFoundError, AssertionError):
 
 
 class StorageSpaceError(StorageError, OSError):
-    """The disk is full or failing; nothing that was acknowledged is lost."""
+    """The disk is full or failing; nothing that was acknowledged is lost.
+
+    `errno` and `strerror` are those of the failed call.
+    """
+
+    def __init__(self, message: str = "", *, code: int | None = None, **facts: object) -> None:
+        super().__init__(message, code=code, **facts)
+        if code is not None:
+            self.errno = code
+            self.strerror = os.strerror(code)
+
+    def __str__(self) -> str:
+        # OSError would print only its errno.
+        return str(self.args[0]) if self.args else ""
 
 
 class FormatError(StorageError, ValueError):

@@ -38,8 +38,8 @@ _GATHER_ATTEMPTS = 1000
 MAGIC, SCHEMA, BOOT, EVICTIONS, ORDER, RESIDENT = range(6)
 
 # Words of a piece's record.
-_TAG, _ORDER, _DIRTY, _TEXT_BYTES = range(4)
-_RECORD_WORDS = 4
+_TAG, _ORDER, _DIRTY, _TEXT_BYTES, _CHANGED = range(5)
+_RECORD_WORDS = 8
 
 CLEAN, APPENDED, REWRITTEN = range(3)
 """Dirty states: equal to the file; rows were added to it; rows that it holds were changed."""
@@ -54,6 +54,14 @@ class PieceSource(Protocol):
 
     def load(self, piece: int, columns: Sequence[int]) -> list[ColumnData] | None:
         """Decodes columns of a piece; None where it has no file and rows are zeros."""
+        ...
+
+    def changed_by(self, piece: int) -> int:
+        """Commit that last changed rows the piece loaded last already had, 0 for none."""
+        ...
+
+    def check_snapshot(self, piece: int, changed: int) -> None:
+        """Raises when a piece was changed by a commit later than the one that is shown."""
         ...
 
 
@@ -359,7 +367,6 @@ class Bank:
                 if self.present[piece].any():
                     self._empty(piece)
                 record[_TAG] = tag
-            self._known_tags[piece] = tag
             missing = [c for c in columns if not self.present[piece, c]]
             if missing:
                 start, stop = self.layout.bounds(piece, self._reserved)
@@ -368,6 +375,8 @@ class Bank:
                     self.evict(width, keep)
                 data = self.source.load(piece, missing)
                 texts = 0
+                if self.exclusive:
+                    self._clear_stale(piece, missing)
                 if data is not None:
                     self.faults += 1
                     for c, values in zip(missing, data, strict=True):
@@ -379,9 +388,23 @@ class Bank:
                     record[_TEXT_BYTES] += texts
                     self.words[ORDER] += 1
                     record[_ORDER] = self.words[ORDER]
+                record[_CHANGED] = self.source.changed_by(piece)
                 for c in missing:
                     self.present[piece, c] = 1
+            if not self.exclusive:
+                # Whoever filled it, perhaps for a later snapshot than ours.
+                self.source.check_snapshot(piece, int(record[_CHANGED]))
+            self._known_tags[piece] = tag
             self._mark_ready(piece)
+
+    def _clear_stale(self, piece: int, columns: Sequence[int]) -> None:
+        """Zeros what an earlier stay of a piece left in pages that neighbours share."""
+        if self.records[piece, _ORDER] == 0:
+            return  # it was never here: its part of the files is a hole
+        self.back(piece)
+        start, stop = self.layout.bounds(piece, self._reserved)
+        for c in columns:
+            self.columns[c].clear(start, stop)
 
     def _mark_ready(self, piece: int) -> None:
         here = self.present[piece] != 0
@@ -484,18 +507,24 @@ class Bank:
         """Says that a piece equals its file."""
         self.records[piece, _DIRTY] = CLEAN
 
-    def admit(self, piece: int) -> None:
-        """Makes a piece present that has no file yet, or is about to be overwritten as a whole."""
+    def admit(self, piece: int, keep: NDArray[np.int64]) -> None:
+        """Makes a piece present that has no file yet, or is about to be overwritten as a whole.
+
+        Args:
+            piece: Its number.
+            keep: Pieces that must not be evicted for it: those of the same call.
+        """
         with self.locks.mutex:
             self.back(piece)
             if not self.present[piece].all():
+                self._clear_stale(piece, range(len(self.columns)))
                 with self.locks.allocation():
                     self.words[RESIDENT] += self._piece_bytes
                     self.words[ORDER] += 1
                     self.records[piece, _ORDER] = self.words[ORDER]
                 self.present[piece] = 1
                 if self.words[RESIDENT] > self.budget_bytes:
-                    self.evict(0, np.array([piece]))
+                    self.evict(0, keep)
             self._mark_ready(piece)
 
     def back(self, piece: int) -> None:

@@ -42,6 +42,9 @@ _SHAPES_KEY = b"column_shapes"
 _CODECS = frozenset({"NONE", "SNAPPY", "GZIP", "BROTLI", "LZ4", "ZSTD"})
 _WHOLE_FILE_BYTES = 16 << 20
 
+# What pyarrow raises over bytes that are no Parquet, metadata included.
+_DAMAGE = (OSError, pa.ArrowException, ValueError, KeyError, IndexError, OverflowError, MemoryError)
+
 
 @dataclass(frozen=True)
 class Footer:
@@ -218,7 +221,7 @@ def _open(path: Path) -> pq.ParquetFile:
             f"{path} is missing, though the manifest counts its rows; restore it from a copy",
             path=str(path),
         ) from error
-    except (OSError, pa.ArrowException) as error:
+    except _DAMAGE as error:
         raise CorruptPieceError(
             f"{path} is no readable Parquet file ({error}); restore it from a copy",
             path=str(path),
@@ -233,7 +236,16 @@ def read_footer(path: Path) -> tuple[int, Footer | None]:
         CorruptPieceError: The footer does not parse.
     """
     file = _open(path)
-    return file.metadata.num_rows, _footer(file.schema_arrow.metadata)
+    return file.metadata.num_rows, _footer(_arrow_schema(file, path).metadata)
+
+
+def _arrow_schema(file: pq.ParquetFile, path: Path) -> pa.Schema:
+    try:
+        return file.schema_arrow
+    except _DAMAGE as error:
+        raise CorruptPieceError(
+            f"{path} has a damaged footer ({error}); restore it from a copy", path=str(path)
+        ) from error
 
 
 def _footer(metadata: Mapping[bytes, bytes] | None) -> Footer | None:
@@ -263,7 +275,7 @@ def read_schema(path: Path, shapes: Mapping[str, Sequence[int]] | None = None) -
     Raises:
         SchemaMismatchError: A column is of a type that no space has.
     """
-    arrow = _open(path).schema_arrow
+    arrow = _arrow_schema(_open(path), path)
     if shapes is None:
         shapes = json.loads((arrow.metadata or {}).get(_SHAPES_KEY, b"{}"))
     columns = tuple(_column_of(field, shapes.get(field.name), path) for field in arrow)
@@ -331,7 +343,7 @@ def decode(
         SchemaMismatchError: A column is missing, of another type, or holds a null.
     """
     file = _open(path)
-    footer = _footer(file.schema_arrow.metadata)
+    footer = _footer(_arrow_schema(file, path).metadata)
     _check_identity(path, footer, file.metadata.num_rows, rows, uuid, piece)
     stored = [column for column in columns if column.is_text or column.size]
     known = set(file.schema_arrow.names)
@@ -346,7 +358,7 @@ def decode(
         table = file.read(
             columns=None if len(stored) == len(known) else _paths(stored, file), use_threads=False
         )
-    except (OSError, pa.ArrowException) as error:
+    except _DAMAGE as error:
         raise CorruptPieceError(
             f"{path} is damaged: {error}; {rows} rows are affected; restore the file from a copy",
             path=str(path),

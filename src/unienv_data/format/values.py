@@ -59,11 +59,11 @@ def cast_exactly(array: NDArray[Any], dtype: np.dtype[Any], *, rounding: bool) -
 def _check_float(array: NDArray[Any], result: NDArray[Any], rounding: bool) -> None:
     overflow = np.isfinite(array) & ~np.isfinite(result)
     if overflow.any():
-        raise ValueRefused(f"{array[overflow].flat[0]!r} overflows {result.dtype}")
+        raise ValueRefused(f"{array[overflow].flat[0].item()!r} overflows {result.dtype}")
     if not rounding:
         changed = (result.astype(array.dtype) != array) & ~np.isnan(array)
         if changed.any():
-            raise ValueRefused(f"{array[changed].flat[0]!r} is not exact in {result.dtype}")
+            raise ValueRefused(f"{array[changed].flat[0].item()!r} is not exact in {result.dtype}")
 
 
 def _check_float_to_integer(array: NDArray[Any], dtype: np.dtype[Any]) -> None:
@@ -72,7 +72,7 @@ def _check_float_to_integer(array: NDArray[Any], dtype: np.dtype[Any]) -> None:
     fits = (array >= float(limits.min)) & (array < float(int(limits.max) + 1))
     fits &= np.trunc(array) == array
     if not fits.all():
-        raise ValueRefused(f"{array[~fits].flat[0]!r} is no {dtype}")
+        raise ValueRefused(f"{array[~fits].flat[0].item()!r} is no {dtype}")
 
 
 def _check_integer_to_float(array: NDArray[Any], result: NDArray[Any]) -> None:

@@ -37,14 +37,12 @@ def space_error(error: OSError, path: os.PathLike[str] | str, operation: str) ->
     """The error to raise for a failed write: typed, with path and remedy."""
     if error.errno not in _REMEDIES:
         return error
-    translated = StorageSpaceError(
+    return StorageSpaceError(
         f"{operation}: {path}: {error.strerror}; {_REMEDIES[error.errno]}. Rows acknowledged "
         "before are intact",
         path=str(path),
+        code=error.errno,
     )
-    translated.errno = error.errno
-    translated.strerror = error.strerror
-    return translated
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

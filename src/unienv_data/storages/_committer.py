@@ -118,6 +118,14 @@ def read_manifest(directory: Path) -> tuple[Manifest, CommitRecord | None]:
         return Manifest.parse(synced.read_bytes(), str(synced)), None
 
 
+def _parses(directory: Path) -> bool:
+    try:
+        Manifest.parse((directory / MANIFEST_NAME).read_bytes(), MANIFEST_NAME)
+    except ManifestError:
+        return False
+    return True
+
+
 def trusted(manifest: Manifest, directory: Path) -> Manifest:
     """The manifest cut to what may be believed after a power loss.
 
@@ -170,6 +178,8 @@ class Committer:
         committer = cls(directory, manifest, syncs=syncs)
         if record is not None:
             committer._finish(record)
+        elif not _parses(directory):
+            committer.write_manifest(manifest)  # it was torn: the last synced one takes its place
         committer._remove_litter()
         believed = trusted(manifest, directory)
         if believed is not manifest:

@@ -60,7 +60,7 @@ def dump(manifest: Manifest, pieces: PieceFiles, target: Path) -> None:
 
 
 def _check_target(manifest: Manifest, target: Path) -> Manifest | None:
-    if not target.exists() or (target.is_dir() and not any(os.scandir(target))):
+    if not target.exists() or (target.is_dir() and not os.listdir(target)):
         return None
     try:
         found = read_manifest(target)[0]

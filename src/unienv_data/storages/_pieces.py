@@ -84,17 +84,25 @@ class PieceFiles:
             self.manifest.uuid if piece >= self.manifest.adopted_pieces else None,
             piece if self._files is None else None,
         )
-        if footer is not None and footer.uuid == self.manifest.uuid:
-            self.changed[piece] = footer.changed
-            if footer.changed > self.manifest.generation:
-                raise CommitConflictError(
-                    f"{path} was rewritten by commit {footer.changed}, this storage was opened at "
-                    f"commit {self.manifest.generation}; call refresh() to see the new rows",
-                    path=str(path),
-                    expected=self.manifest.generation,
-                    found=footer.changed,
-                )
+        ours = footer is not None and footer.uuid == self.manifest.uuid
+        self.changed[piece] = footer.changed if footer is not None and ours else 0
         return data
+
+    def changed_by(self, piece: int) -> int:
+        """See `PieceSource`."""
+        return self.changed.get(piece, 0)
+
+    def check_snapshot(self, piece: int, changed: int) -> None:
+        """See `PieceSource`: a snapshot is never shown mixed with later rows."""
+        if changed > self.manifest.generation:
+            path = self.path(piece)
+            raise CommitConflictError(
+                f"{path} was rewritten by commit {changed}, this storage was opened at commit "
+                f"{self.manifest.generation}; call refresh() to see the new rows",
+                path=str(path),
+                expected=self.manifest.generation,
+                found=changed,
+            )
 
 
 def clip(data: ColumnData, rows: int) -> ColumnData:

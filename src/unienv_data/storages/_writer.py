@@ -37,7 +37,7 @@ from unienv_data.storages._options import Options
 from unienv_data.storages._pieces import PieceFiles, clip
 from unienv_data.storages._sealer import Sealer
 
-__all__ = ["Writer"]
+__all__ = ["Window", "Writer"]
 
 _ENCODERS = 2
 
@@ -49,6 +49,22 @@ class _CommittedPieces(PieceFiles):
         data = super().load(piece, columns)
         counted = self.counted(piece)
         return None if data is None else [clip(values, counted) for values in data]
+
+
+class Window:
+    """Rows ``[start, stop)`` of one piece that may be stored to without preparation.
+
+    Shared by the storage, which appends, and the writer, which shuts it whenever it seals.
+    """
+
+    __slots__ = ("start", "stop")
+
+    def __init__(self) -> None:
+        self.start = self.stop = 0
+
+    def shut(self) -> None:
+        """Lets nothing be stored any more."""
+        self.stop = 0
 
 
 class Writer:
@@ -84,6 +100,7 @@ class Writer:
         except OSError as error:
             raise space_error(error, self._work, "open for writing") from error
         self.lock = WriterLock(self._work / "lock", "open for writing")
+        self.window = Window()
         seal = weakref.WeakMethod(self.seal)
         self.sealer = Sealer(lambda piece: _call(seal, piece))
         self._last_flush = time.monotonic()
@@ -127,7 +144,9 @@ class Writer:
         self.recovered = adopts
         """Whether the working set of a writer that did not close was adopted."""
         self._versions: dict[int, int] = {}
-        self._hot_stop = 0
+        # Sealed pieces that have their names but are not counted yet, since an earlier one is
+        # still being sealed. They stay dirty: what is not counted cannot be read from its file.
+        self._placed: set[int] = set()
         if adopts:
             self._recover()
         elif manifest.ledger is not None:
@@ -231,6 +250,9 @@ class Writer:
             first, last = int(where.min()), int(where.max()) + 1
         rows = self.rows
         overwrites = first < rows if self.growing else gives_up
+        if self.growing and last > rows and (first > rows or pieces_of_rows is not None):
+            # Rows skipped now count as zeros, so their pieces are sealed as well.
+            self._prepare(self.layout.span(rows, last), None)
         self._prepare(touched, where if isinstance(where, slice) else None)
         staged = self._stage(where, pieces_of_rows, values, touched)
         new_rows = max(rows, last) if self.growing else -1
@@ -240,8 +262,8 @@ class Writer:
             column.put(where, data)
         self.journal.settle(new_rows, head, tail)
         for piece in touched:
-            self._versions[piece] = self._versions.get(piece, 0) + 1
-        self._hot_stop = 0
+            self._touch(piece)
+        self.window.shut()
         if overwrites:
             self._compact(touched)
         if self.growing and last > rows:
@@ -286,6 +308,7 @@ class Writer:
         counted = self.manifest.num_rows if self.manifest.is_materialized else 0
         self.bank.reserve((max(pieces) + 1) * size)
         absent = []
+        kept = np.asarray(pieces)
         for piece in pieces:
             if self.bank.present[piece].all():
                 continue
@@ -294,10 +317,10 @@ class Writer:
             if start < counted and not covered:
                 absent.append(piece)
             else:
-                self.bank.admit(piece)
+                self.bank.admit(piece, kept)
         if absent:
             every = range(len(self.bank.columns))
-            self.bank.fault(np.array(absent), every, keep=np.asarray(pieces))
+            self.bank.fault(np.array(absent), every, keep=kept)
         for piece in pieces:
             self.bank.back(piece)
         rewritten = [piece for piece in pieces if piece * size < counted]
@@ -313,6 +336,11 @@ class Writer:
         if fresh:
             self.bank.mark_dirty(fresh, APPENDED)
 
+    def _touch(self, piece: int) -> None:
+        """Voids what is being sealed, or was just sealed, of a piece whose rows change."""
+        self._versions[piece] = self._versions.get(piece, 0) + 1
+        self._placed.discard(piece)
+
     def _compact(self, pieces: Sequence[int]) -> None:
         for column in self.bank.columns:
             if isinstance(column, TextColumn):
@@ -320,21 +348,17 @@ class Writer:
                     start, stop = self.layout.bounds(piece, self.bank.rows)
                     column.compact(piece, start, stop)
 
-    def open_window(self, row: int) -> tuple[int, int]:
-        """Prepares the piece of a row for appends one at a time.
-
-        Returns:
-            Rows ``[row, stop)`` that may be stored to without further preparation.
-        """
+    def open_window(self, row: int) -> None:
+        """Prepares the piece of a row for appends one at a time, and opens `window` on it."""
         self.sealer.raise_error()
+        self._relieve()  # before the piece is marked dirty: it would be sealed without the rows
         piece = self.layout.piece_of(row)
         stop = (piece + 1) * self.layout.piece_size
         if not self.growing:
             stop = min(stop, self.manifest.num_rows)
         self._prepare([piece], slice(row, row + 1))
-        self._versions[piece] = self._versions.get(piece, 0) + 1
-        self._relieve()
-        return row, stop
+        self._touch(piece)
+        self.window.start, self.window.stop = row, stop
 
     def close_window(self, row: int) -> None:
         """After the last row of a window: the piece is full."""
@@ -366,7 +390,7 @@ class Writer:
 
     def shrink(self, rows: int) -> None:
         """Drops every row from `rows` on."""
-        self._hot_stop = 0
+        self.window.shut()
         if rows >= self.words[ROWS]:
             self.bank.set_rows(rows)
             return
@@ -377,7 +401,7 @@ class Writer:
             self.bank.mark_dirty([rows // size], REWRITTEN)
         self.words[ROWS] = rows
         for piece in self.layout.span(rows, self.bank.rows):
-            self._versions[piece] = self._versions.get(piece, 0) + 1
+            self._touch(piece)
         self.bank.set_rows(rows)
         self._clear_beyond(rows)
         if rows < self.manifest.num_rows:
@@ -403,7 +427,9 @@ class Writer:
         """Hands pieces that became full to the sealer."""
         size = self.layout.piece_size
         for piece in range(before // size, after // size):
-            if self.bank.dirty_state(piece) == APPENDED and not self.sealer.submit(piece):
+            if self.bank.dirty_state(piece) != APPENDED or piece in self._placed:
+                continue
+            if not self.sealer.submit(piece):
                 try:
                     self.seal(piece)
                 except OSError as error:
@@ -415,6 +441,8 @@ class Writer:
         with self._guard:
             stop = (piece + 1) * self.layout.piece_size
             if self.bank.dirty_state(piece) != APPENDED or stop > self.words[ROWS]:
+                return
+            if piece in self._placed:
                 return
             version = self._versions.get(piece, 0)
             data, footer = self._snapshot(piece, self.manifest.generation + 1)
@@ -431,7 +459,7 @@ class Writer:
                 remove_quietly(staged)
                 return
             self.committer.place(piece, staged)
-            self.bank.mark_clean(piece)
+            self._placed.add(piece)
             self._advance()
 
     def _snapshot(self, piece: int, generation: int) -> tuple[list[ColumnData], Footer]:
@@ -447,8 +475,8 @@ class Writer:
         if not self.manifest.schema.stored:
             return
         size = self.layout.piece_size
-        piece = self.manifest.num_rows // size
-        while (piece + 1) * size <= self.words[ROWS] and self.bank.dirty_state(piece) == CLEAN:
+        first = piece = self.manifest.num_rows // size
+        while piece in self._placed:
             piece += 1
         rows = piece * size
         if rows > self.manifest.num_rows:
@@ -459,6 +487,9 @@ class Writer:
                 sync=False,
             )
             self._committed()
+            for counted in range(first, piece):
+                self._placed.discard(counted)
+                self.bank.mark_clean(counted)
 
     def _committed(self) -> None:
         self.pieces.manifest = self.committer.manifest
@@ -475,7 +506,7 @@ class Writer:
 
     def flush(self) -> None:
         """Makes every row with a value part of the committed, synced state."""
-        self._hot_stop = 0
+        self.window.shut()
         self.sealer.forget()
         manifest = self.manifest
         rows = self.rows
@@ -510,6 +541,7 @@ class Writer:
             self.committer.write_manifest(target)
         for piece in dirty:
             self.bank.mark_clean(piece)
+        self._placed.clear()
         if replaces:
             for piece in dirty:
                 self.pieces.changed[piece] = generation

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -51,7 +52,7 @@ from unienv_data.storages._options import Options
 from unienv_data.storages._reader import Reader
 from unienv_data.storages._segment_writer import ParquetSegmentWriter
 from unienv_data.storages._version import WRITER
-from unienv_data.storages._writer import Writer
+from unienv_data.storages._writer import Window, Writer
 from unienv_interface.backends.numpy import (
     NumpyArrayType,
     NumpyDeviceType,
@@ -96,6 +97,10 @@ class ParquetStorage(
 
     single_file_ext: ClassVar[str | None] = None
     DEFAULT_KEY: ClassVar[str] = DEFAULT_KEY
+
+    def __class_getitem__(cls, parameters: Any) -> GenericAlias:
+        """Annotations may repeat the parameters, as they may for every storage."""
+        return GenericAlias(cls, parameters)
 
     def __init__(
         self,
@@ -194,7 +199,7 @@ class ParquetStorage(
         problem = check_compression(compression, schema.columns)
         if problem is not None:
             raise StorageArgumentError(f"create {directory}: {problem}", found=compression)
-        if directory.exists() and (not directory.is_dir() or any(os.scandir(directory))):
+        if directory.exists() and (not directory.is_dir() or os.listdir(directory)):
             raise StorageExistsError(
                 f"create: {directory} holds something already; choose another directory, delete "
                 "this one, or open it with load_from(..., read_only=False)",
@@ -327,7 +332,7 @@ class ParquetStorage(
         self._place = f"of {directory}"
         self._writer: Writer | None = None
         self._reader: Reader | None = None
-        self._hot_start = self._hot_stop = 0
+        self._window = Window()
 
         def prepare(manifest: Manifest) -> Manifest:
             manifest = resolve_schema(manifest, directory)
@@ -546,7 +551,6 @@ class ParquetStorage(
     def _write(
         self, writer: Writer, where: Any, values: list[Any], count: int, **ledger: Any
     ) -> None:
-        self._hot_stop = 0
         writer.write(where, self._in_stored_order(values), count, **ledger)
         if self._capacity is None:
             self._length = max(self._length, writer.rows)
@@ -580,7 +584,6 @@ class ParquetStorage(
                     expected=self._length,
                     found=length,
                 )
-            self._hot_stop = 0
             self._length -= int(length)
             writer.shrink(self._length)
 
@@ -720,7 +723,8 @@ class ParquetStorage(
     def append_row(self, position: int, value: Any) -> None:
         """Writes one sample; see `SupportsLedger`. The hot path of recording."""
         with self._lock:
-            if not self._hot_start <= position < self._hot_stop:
+            window = self._window
+            if not window.start <= position < window.stop:
                 self._open_window(position)
             stored = []
             try:
@@ -751,7 +755,7 @@ class ParquetStorage(
                 self._hot_words[ROWS] = end
                 if end > self._length:
                     self._length = self._hot_bank.rows = end
-            if position + 1 == self._hot_stop:
+            if position + 1 == window.stop:
                 self._close_window(position)
 
     def _open_window(self, position: int) -> None:
@@ -763,7 +767,8 @@ class ParquetStorage(
                 expected=writer.rows,
                 found=position,
             )
-        self._hot_start, self._hot_stop = writer.open_window(position)
+        writer.open_window(position)
+        self._window = writer.window
         bank = self._hot_bank = writer.bank
         if self._capacity is None and self._length < position + 1:
             bank.set_rows(position + 1)
@@ -782,7 +787,7 @@ class ParquetStorage(
         self._hot_arrays = [column.target for column in bank.columns]
 
     def _close_window(self, position: int) -> None:
-        self._hot_stop = 0
+        self._window.shut()
         if self._writer is not None:
             self._writer.close_window(position)
 
@@ -814,7 +819,6 @@ class ParquetStorage(
             return
         self._write_half("flush").sealer.drain()
         with self._lock:
-            self._hot_stop = 0
             self._write_half("flush").flush()
 
     @override
@@ -869,7 +873,7 @@ class ParquetStorage(
             self._writer.close(remove=remove)
 
     def _drop_hot(self) -> None:
-        self._hot_stop = 0
+        self._window.shut()
         self._hot_arrays, self._hot_texts = [], []
 
     def __del__(self) -> None:

@@ -1,0 +1,223 @@
+"""`metadata.json`: what a replay buffer's directory holds beside its storage.
+
+The file belongs to the original library's format; one further key, `ledger`, ties it to a commit
+of the storage. It is replaced as a whole, so that readers see the old file or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unienv_data.errors import ManifestError, MissingStorageError
+from unienv_data.io.atomic import replace_file
+from unienv_data.replay_buffer.segments import Segment, is_pair
+
+__all__ = ["METADATA_NAME", "TYPE_NAME", "BufferMetadata", "LedgerMark", "storage_path"]
+
+METADATA_NAME = "metadata.json"
+TYPE_NAME = "ReplayBuffer"
+
+_INFINITY = "\ue000infinity\ue001"
+
+
+@dataclass(frozen=True)
+class LedgerMark:
+    """Ring position when the file was written, and the storage's commit of that moment."""
+
+    generation: int
+    head: int
+    tail: int
+
+
+@dataclass(frozen=True)
+class BufferMetadata:
+    """The content of one `metadata.json`.
+
+    Attributes:
+        count: Rows alive.
+        offset: Physical position of the oldest.
+        capacity: Rows of the ring; None for a growing buffer.
+        storage_cls: Full name of the storage's class.
+        storage_path_relative: Where the storage lies in the directory.
+        space: JSON form of the space of one sample.
+        physical_segments: Inclusive physical pairs, oldest first; None when not maintained.
+        ledger: None in files of the original library.
+    """
+
+    count: int
+    offset: int
+    capacity: int | None
+    storage_cls: str
+    storage_path_relative: str
+    space: dict[str, Any]
+    physical_segments: list[Segment] | None
+    ledger: LedgerMark | None = None
+
+    def write(self, directory: Path, *, sync: bool) -> None:
+        """Replaces the file in `directory`; with `sync` it is safe from power loss on return."""
+        replace_file(directory / METADATA_NAME, self._dump(), sync=sync)
+
+    def _dump(self) -> bytes:
+        segments = self.physical_segments
+        data: dict[str, Any] = {
+            "type": TYPE_NAME,
+            "count": self.count,
+            "offset": self.offset,
+            "capacity": self.capacity,
+            "storage_cls": self.storage_cls,
+            "storage_path_relative": self.storage_path_relative,
+            "single_instance_space": _without_infinity(self.space),
+            "physical_segments": None if segments is None else [list(pair) for pair in segments],
+        }
+        if self.ledger is not None:
+            data["ledger"] = dict(vars(self.ledger))
+        text = json.dumps(data)
+        # 1e999 is valid JSON and reads as infinity, where the bare token Infinity is not valid.
+        for sign in ("-", ""):
+            text = text.replace(json.dumps(sign + _INFINITY), f"{sign}1e999")
+        return text.encode()
+
+    @staticmethod
+    def peek(directory: str | os.PathLike[str]) -> dict[str, Any] | None:
+        """The raw content, None when there is no file or it describes something else.
+
+        Raises:
+            ManifestError: The file is damaged.
+        """
+        path = Path(directory) / METADATA_NAME
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise ManifestError(
+                f"open: {path} is no valid JSON ({error}); restore it from a copy, or open the "
+                "storage inside the directory by itself",
+                path=str(path),
+            ) from error
+        if not isinstance(data, dict) or data.get("type") != TYPE_NAME:
+            return None
+        return data
+
+    @classmethod
+    def read(cls, directory: str | os.PathLike[str]) -> BufferMetadata:
+        """Reads and checks the file.
+
+        Raises:
+            MissingStorageError: There is no such file.
+            ManifestError: It describes something else, or a key is missing or wrong.
+        """
+        path = Path(directory) / METADATA_NAME
+        data = cls.peek(directory)
+        if data is None:
+            if path.exists():
+                raise ManifestError(f"open: {path} does not describe a {TYPE_NAME}", path=str(path))
+            raise MissingStorageError(
+                f"open: {path} does not exist; give the directory that a {TYPE_NAME} was created "
+                "in or dumped to",
+                path=str(path),
+            )
+        reader = _Reader(str(path), data)
+        capacity = data.get("capacity")
+        if capacity is not None:
+            capacity = reader.count("capacity")
+            if capacity == 0:
+                raise reader.wrong("capacity", "a positive number or null")
+        metadata = cls(
+            count=reader.count("count"),
+            offset=reader.count("offset"),
+            capacity=capacity,
+            storage_cls=reader.typed("storage_cls", str),
+            storage_path_relative=reader.typed("storage_path_relative", str),
+            space=reader.typed("single_instance_space", dict),
+            physical_segments=reader.segments(),
+            ledger=reader.ledger(),
+        )
+        if capacity is not None and metadata.count > capacity:
+            raise reader.wrong("count", f"at most the capacity, {capacity}")
+        return metadata
+
+
+@dataclass(frozen=True)
+class _Reader:
+    path: str
+    data: Mapping[str, Any]
+
+    def wrong(self, key: str, expected: str) -> ManifestError:
+        found = self.data.get(key, "nothing")
+        return ManifestError(
+            f"open: {self.path}: key {key!r} should be {expected}, got {found!r:.80}",
+            path=self.path,
+            key=key,
+            expected=expected,
+            found=found,
+        )
+
+    def typed(self, key: str, kind: type[Any]) -> Any:
+        value = self.data.get(key)
+        if not isinstance(value, kind):
+            raise self.wrong(key, f"a JSON value of type {kind.__name__}")
+        return value
+
+    def count(self, key: str) -> int:
+        value = self.data.get(key)
+        if not _is_count(value):
+            raise self.wrong(key, "a number from 0")
+        return int(value)  # type: ignore[arg-type]  # _is_count has looked
+
+    def segments(self) -> list[Segment] | None:
+        value = self.data.get("physical_segments")
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(is_pair(pair) for pair in value):
+            raise self.wrong("physical_segments", "a list of pairs, or null")
+        return [(pair[0], pair[1]) for pair in value]
+
+    def ledger(self) -> LedgerMark | None:
+        value = self.data.get("ledger")
+        if value is None:
+            return None
+        names = ("generation", "head", "tail")
+        if not isinstance(value, dict) or not all(_is_count(value.get(name)) for name in names):
+            raise self.wrong("ledger", "an object of generation, head and tail")
+        return LedgerMark(*(value[name] for name in names))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _without_infinity(value: Any) -> Any:
+    if isinstance(value, float) and math.isinf(value):
+        return _INFINITY if value > 0 else f"-{_INFINITY}"
+    if isinstance(value, Mapping):
+        return {str(key): _without_infinity(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_infinity(entry) for entry in value]
+    return value
+
+
+def storage_path(directory: str | os.PathLike[str], relative: str) -> Path:
+    """The storage's path; `relative` comes from a file and must not leave the directory.
+
+    Raises:
+        ManifestError: It is absolute or leads outside.
+    """
+    base = os.path.realpath(directory)
+    target = os.path.realpath(os.path.join(base, relative))
+    if os.path.isabs(relative) or os.path.commonpath([base, target]) != base:
+        raise ManifestError(
+            f"open: {directory}: storage_path_relative {relative!r} leads outside the directory; "
+            "correct metadata.json",
+            path=str(directory),
+            found=relative,
+        )
+    return Path(directory) / relative
