@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from unienv_data.errors import FormatError, StorageError, StorageExistsError
-from unienv_data.format.codec import Footer, encode
+from unienv_data.format.codec import ColumnData, Footer, Texts, encode
 from unienv_data.format.layout import MANIFEST_NAME, WORK_NAME
 from unienv_data.format.manifest import Manifest
 from unienv_data.io.atomic import remove_quietly, space_error
@@ -49,8 +51,8 @@ def dump(manifest: Manifest, pieces: PieceFiles, target: Path) -> None:
         staged: list[tuple[int, Path]] = []
         try:
             if manifest.schema.stored and manifest.is_materialized:
-                for piece in pieces.layout.span(0, manifest.num_rows):
-                    staged.append((piece, _stage(committer, copy, pieces, piece)))
+                for piece, data in enumerate(_even(pieces, manifest, copy.piece_size)):
+                    staged.append((piece, _stage(committer, copy, piece, data)))
             committer.commit(staged, copy)
         except BaseException:
             for _, path in staged:
@@ -103,15 +105,50 @@ def _copied(manifest: Manifest, pieces: PieceFiles) -> Manifest:
     return replace(manifest, synced_rows=manifest.num_rows, boot=boot_id())
 
 
-def _stage(committer: Committer, copy: Manifest, pieces: PieceFiles, piece: int) -> Path:
-    # Decoding verifies the checksums: a copy is never a copy of damage.
-    every = range(len(copy.schema.columns))
-    data = pieces.load(piece, every)
-    counted = pieces.counted(piece)
-    if data is None:
-        data = [column.zeros(counted) for column in copy.schema.columns]
-    footer = Footer(copy.uuid or "", piece, counted, copy.generation)
-    encoded = encode(copy.schema, [clip(v, counted) for v in data], footer, copy.compression)
+def _even(
+    pieces: PieceFiles, manifest: Manifest, piece_size: int
+) -> Iterator[list[ColumnData]]:
+    """The rows in runs of `piece_size`; decoding verifies checksums, so no damage is copied."""
+    every = range(len(manifest.schema.columns))
+    rest: list[ColumnData] | None = None
+    left = 0
+    for piece in pieces.layout.span(0, manifest.num_rows):
+        counted = pieces.counted(piece)
+        loaded = pieces.load(piece, every)
+        if loaded is None:
+            continue
+        data = [clip(values, counted) for values in loaded]
+        if rest is not None:
+            data = [_joined(a, b) for a, b in zip(rest, data, strict=True)]
+        left += counted
+        start = 0
+        while left >= piece_size:
+            yield [_part(values, start, start + piece_size) for values in data]
+            start += piece_size
+            left -= piece_size
+        rest = [_part(values, start, start + left) for values in data] if left else None
+    if rest is not None:
+        yield rest
+
+
+def _joined(first: ColumnData, second: ColumnData) -> ColumnData:
+    if isinstance(first, Texts) and isinstance(second, Texts):
+        codes = np.concatenate([first.codes, second.codes + len(first.values)])
+        return Texts([*first.values, *second.values], codes)
+    return np.concatenate([np.asarray(first), np.asarray(second)])
+
+
+def _part(data: ColumnData, start: int, stop: int) -> ColumnData:
+    if isinstance(data, Texts):
+        used, codes = np.unique(data.codes[start:stop], return_inverse=True)
+        return Texts([data.values[code] for code in used.tolist()], codes.reshape(-1))
+    return np.asarray(data)[start:stop]
+
+
+def _stage(committer: Committer, copy: Manifest, piece: int, data: list[ColumnData]) -> Path:
+    rows = len(data[0].codes) if isinstance(data[0], Texts) else len(data[0])
+    footer = Footer(copy.uuid or "", piece, rows, copy.generation)
+    encoded = encode(copy.schema, data, footer, copy.compression)
     return committer.stage(piece, encoded, sync=True)
 
 
