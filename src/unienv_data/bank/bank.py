@@ -144,6 +144,8 @@ class Bank:
 
     def _reserved_rows(self, rows: int) -> int:
         """Rows to map at once: sparse, so generous ones cost nothing."""
+        if not self.layout.is_uniform:
+            return max(rows, 1)
         if not self.exclusive:
             # Other readers may show more rows of the last piece than this one.
             return self.layout.bounds(self.layout.count(max(rows, 1)) - 1, 1 << 62)[1]

@@ -6,15 +6,13 @@ import multiprocessing as mp
 import os
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from typing_extensions import Self, override
-from unienv_data.base.batch import BatchT
-from unienv_data.base.storage import SpaceStorage
-from unienv_interface.space.space_utils.serialization_utils import space_to_json
+from typing_extensions import override
 
+from unienv_data.base.batch import BatchT
 from unienv_data.base.capabilities import Ledger, supports_flush, supports_ledger
+from unienv_data.base.storage import SpaceStorage
 from unienv_data.errors import (
     ReadOnlyError,
     SegmentStateError,
@@ -28,13 +26,14 @@ from unienv_data.replay_buffer.metadata import (
     METADATA_NAME,
     BufferMetadata,
     LedgerMark,
-    storage_path,
 )
 from unienv_data.replay_buffer.ring import offset_of
 from unienv_data.replay_buffer.ring_batch import RingBatch, live_batches
 from unienv_data.replay_buffer.row_writer import GenericWriter, LedgerWriter
 from unienv_data.replay_buffer.segments import to_physical_pairs
+from unienv_data.storages.registry import resolve_inside
 from unienv_interface.backends import BArrayType, BDeviceType, BDtypeType, BRNGType
+from unienv_interface.space.space_utils.serialization_utils import space_to_json
 
 __all__ = ["DurableBatch", "shared_segments_error"]
 
@@ -103,10 +102,10 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
 
         The samples of an open segment are flushed too; they become one at `mark_segment_end`.
         """
-        if self._parent is not None:
-            self._parent.flush()
+        storage, parent = self.storage, self._parent  # type: Any, Any
+        if parent is not None:
+            parent.flush()
             return
-        storage: Any = self.storage
         with self._lock:
             if not storage.is_mutable:
                 return
@@ -114,7 +113,7 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
             if supports_flush(storage):
                 storage.flush()
             elif directory is not None and storage.pending_segment_length == 0:
-                storage.dumps(storage_path(directory, self._storage_path_relative))
+                storage.dumps(resolve_inside(directory, self._storage_path_relative))
             if directory is not None:
                 self._write_metadata(directory, sync=True)
 
@@ -149,7 +148,7 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
                 target.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise space_error(error, target, "dumps") from error
-            self.storage.dumps(storage_path(target, self._storage_path_relative))
+            self.storage.dumps(resolve_inside(target, self._storage_path_relative))
             self._write_metadata(target, sync=True)
 
     def refresh(self) -> int:
@@ -184,17 +183,6 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
             for batch in list(live_batches):
                 if batch is self or batch._parent is self:
                     batch._let_go(last)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # -- inside ------------------------------------------------------------------------------
 

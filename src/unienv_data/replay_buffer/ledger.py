@@ -73,7 +73,7 @@ class SharedLedger:
     @property
     def head(self) -> int:
         """Rows ever written."""
-        return self._words[0]
+        return int(self._words[0])
 
     @head.setter
     def head(self, value: int) -> None:
@@ -82,7 +82,7 @@ class SharedLedger:
     @property
     def tail(self) -> int:
         """Rows ever given up."""
-        return self._words[1]
+        return int(self._words[1])
 
     @tail.setter
     def tail(self, value: int) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from unienv_data.base.storage import SpaceStorage
-from unienv_interface.space.space_utils.serialization_utils import json_to_space
-
 from unienv_data.base.capabilities import Ledger, supports_ledger
+from unienv_data.base.storage import SpaceStorage
 from unienv_data.errors import ManifestError, SchemaMismatchError
 from unienv_data.replay_buffer.ledger import VolatileLedger
 from unienv_data.replay_buffer.metadata import BufferMetadata
 from unienv_data.replay_buffer.segments import Segment, clip, from_physical
 from unienv_interface.space import DictSpace, Space
+from unienv_interface.space.space_utils.serialization_utils import json_to_space
 
 __all__ = ["BufferState", "bind", "resolve_space", "resolve_state"]
 

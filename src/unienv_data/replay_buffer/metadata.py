@@ -18,7 +18,7 @@ from unienv_data.errors import ManifestError, MissingStorageError
 from unienv_data.io.atomic import replace_file
 from unienv_data.replay_buffer.segments import Segment, is_pair
 
-__all__ = ["METADATA_NAME", "TYPE_NAME", "BufferMetadata", "LedgerMark", "storage_path"]
+__all__ = ["METADATA_NAME", "TYPE_NAME", "BufferMetadata", "LedgerMark"]
 
 METADATA_NAME = "metadata.json"
 TYPE_NAME = "ReplayBuffer"
@@ -203,21 +203,3 @@ def _without_infinity(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_without_infinity(entry) for entry in value]
     return value
-
-
-def storage_path(directory: str | os.PathLike[str], relative: str) -> Path:
-    """The storage's path; `relative` comes from a file and must not leave the directory.
-
-    Raises:
-        ManifestError: It is absolute or leads outside.
-    """
-    base = os.path.realpath(directory)
-    target = os.path.realpath(os.path.join(base, relative))
-    if os.path.isabs(relative) or os.path.commonpath([base, target]) != base:
-        raise ManifestError(
-            f"open: {directory}: storage_path_relative {relative!r} leads outside the directory; "
-            "correct metadata.json",
-            path=str(directory),
-            found=relative,
-        )
-    return Path(directory) / relative

@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from typing_extensions import Self, override
-from unienv_data.base.batch import BatchBase, BatchT
-from unienv_data.base.segment import SegmentWriter
-from unienv_data.base.storage import SpaceStorage
-from unienv_data.storages.registry import resolve_storage
-from unienv_interface.space.space_utils.serialization_utils import json_to_space
 
+from unienv_data.base.batch import BatchBase, BatchT
 from unienv_data.base.capabilities import (
     supports_columns,
 )
+from unienv_data.base.segment import SegmentWriter
+from unienv_data.base.storage import SpaceStorage
 from unienv_data.errors import (
     StorageArgumentError,
     StorageExistsError,
@@ -32,13 +30,13 @@ from unienv_data.replay_buffer.durable_batch import DurableBatch, shared_segment
 from unienv_data.replay_buffer.loading import BufferState, resolve_space, resolve_state
 from unienv_data.replay_buffer.metadata import (
     BufferMetadata,
-    storage_path,
 )
 from unienv_data.replay_buffer.ring_batch import (
     check_position,
     index_with_offset,
 )
 from unienv_data.replay_buffer.segments import from_physical
+from unienv_data.storages.registry import resolve_inside, resolve_storage
 from unienv_interface.backends import (
     BArrayType,
     BDeviceType,
@@ -48,6 +46,7 @@ from unienv_interface.backends import (
 )
 from unienv_interface.space import Space
 from unienv_interface.space.space_utils import flatten_utils as sfu
+from unienv_interface.space.space_utils.serialization_utils import json_to_space
 
 __all__ = ["ReplayBuffer", "index_with_offset"]
 
@@ -139,7 +138,7 @@ class ReplayBuffer(DurableBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRN
         cls,
         path: str | os.PathLike[str],
         *,
-        backend: ComputeBackend[BArrayType, BDeviceType, BDtypeType, BRNGType],
+        backend: type[ComputeBackend[BArrayType, BDeviceType, BDtypeType, BRNGType]],
         device: BDeviceType | None = None,
         read_only: bool = True,
         multiprocessing: bool = False,
@@ -176,7 +175,7 @@ class ReplayBuffer(DurableBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRN
             raise shared_segments_error("load_from")
         storage_cls = resolve_storage(metadata.storage_cls)
         storage = storage_cls.load_from(
-            storage_path(path, metadata.storage_path_relative),
+            resolve_inside(path, metadata.storage_path_relative),
             space,
             capacity=metadata.capacity,
             read_only=read_only,
@@ -220,7 +219,7 @@ class ReplayBuffer(DurableBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRN
     def get_space_from_path(
         path: str | os.PathLike[str],
         *,
-        backend: ComputeBackend[BArrayType, BDeviceType, BDtypeType, BRNGType],
+        backend: type[ComputeBackend[BArrayType, BDeviceType, BDtypeType, BRNGType]],
         device: BDeviceType | None = None,
     ) -> Space[Any, BDeviceType, BDtypeType, BRNGType] | None:
         """Space of one sample; None when there is no buffer."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from typing_extensions import override
-from unienv_data.base.batch import BatchBase, BatchT
-from unienv_data.base.storage import SpaceStorage
 
+from unienv_data.base.batch import BatchBase, BatchT
 from unienv_data.base.capabilities import Ledger, supports_flattened
 from unienv_data.base.indexing import normalize
+from unienv_data.base.storage import SpaceStorage
 from unienv_data.errors import (
     CapacityError,
     ReadOnlyError,
@@ -32,7 +32,6 @@ from unienv_interface.backends import (
     BRNGType,
     ComputeBackend,
 )
-from unienv_interface.space.space_utils import flatten_utils as sfu
 
 __all__ = ["CLOSED", "RingBatch", "check_position", "index_with_offset", "live_batches"]
 
@@ -131,7 +130,7 @@ class RingBatch(BatchBase[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]
 
     @property
     @override
-    def is_mutable(self) -> bool:
+    def is_mutable(self) -> bool:  # type: ignore[override]  # the storage knows
         """Whether samples can be written."""
         return self.storage.is_mutable
 
@@ -142,13 +141,13 @@ class RingBatch(BatchBase[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]
 
     @property
     @override
-    def backend(self) -> ComputeBackend[BArrayType, BDeviceType, BDtypeType, BRNGType]:
+    def backend(self) -> Any:
         """Array backend of the samples."""
         return self.storage.backend
 
     @property
     @override
-    def device(self) -> BDeviceType | None:
+    def device(self) -> Any:
         """Device of the samples."""
         return self.storage.device
 
@@ -164,7 +163,7 @@ class RingBatch(BatchBase[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]
         if self._is_closed:
             facts.append("closed")
         elif self._writer.is_run_open:
-            facts.append("one open")
+            facts.append("a segment open")
         inside = "" if self._is_closed else f"; {self.storage!r}"
         place = "in memory" if self._cache_path is None else repr(os.fspath(self._cache_path))
         return f"{type(self).__name__}({place}, {', '.join(facts)}{inside})"
@@ -214,10 +213,7 @@ class RingBatch(BatchBase[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]
         if supports_flattened(storage):
             with self._lock:
                 return storage.get_flattened(self._place(idx))
-        data = self.get_at(idx)
-        if _is_single(idx):
-            return sfu.flatten_data(self.single_space, data)
-        return sfu.flatten_data(self._batched_space, data, start_dim=1)
+        return self._flattened(idx, self.get_at(idx))
 
     @override
     def get_flattened_at_with_metadata(self, idx: Any) -> tuple[Any, dict[str, Any] | None]:
@@ -241,10 +237,8 @@ class RingBatch(BatchBase[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]
             with self._lock:
                 self._require_mutable("set_flattened_at")
                 storage.set_flattened(self._place(idx), value)
-        elif _is_single(idx):
-            self.set_at(idx, sfu.unflatten_data(self.single_space, value))
         else:
-            self.set_at(idx, sfu.unflatten_data(self._batched_space, value, start_dim=1))
+            self.set_at(idx, self._unflattened(idx, value))
 
     # -- segments ----------------------------------------------------------------------------
 
@@ -352,10 +346,6 @@ class _Closed:
 CLOSED: Any = _Closed()
 
 
-def _is_single(index: Any) -> bool:
-    return isinstance(index, (int, np.integer)) or getattr(index, "ndim", 1) == 0
-
-
 def check_position(count: int, offset: int, capacity: int | None) -> tuple[int, int]:
     """Gives tail and head for a count and an offset of other origin."""
     limit = None if capacity is None else capacity
@@ -377,7 +367,7 @@ def check_position(count: int, offset: int, capacity: int | None) -> tuple[int, 
 
 
 def index_with_offset(
-    backend: ComputeBackend[BArrayType, BDeviceType, BDtypeType, BRNGType],
+    backend: type[ComputeBackend[BArrayType, BDeviceType, BDtypeType, BRNGType]],
     index: Any,
     len_transitions: int,
     offset: int,

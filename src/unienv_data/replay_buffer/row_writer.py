@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from typing_extensions import override
-from unienv_data.base.segment import SegmentWriter
-from unienv_data.base.storage import SpaceStorage
-from unienv_interface.backends.numpy import NumpyComputeBackend
 
 from unienv_data.base.capabilities import Ledger
+from unienv_data.base.segment import SegmentWriter
+from unienv_data.base.storage import SpaceStorage
 from unienv_data.errors import CapacityError, MissingColumnError, SampleError
 from unienv_data.replay_buffer.ring import next_round, plan_extension
+from unienv_interface.backends.numpy import NumpyComputeBackend
 from unienv_interface.space import DictSpace, TupleSpace
 from unienv_interface.space.space_utils import batch_utils as sbu
 
@@ -379,7 +379,7 @@ def _rows_of(value: Any, operation: str, name: str) -> int:
         return len(value)
     try:
         count = sbu.batch_size_data(value)
-    except TypeError:
+    except (TypeError, IndexError, ValueError):
         count = None
     if count is None:
         raise SampleError(

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from replay_fakes import SPACE, Killed, LedgerStorage, batch, numbers, sample
-from unienv_interface.backends.numpy import NumpyComputeBackend
 
 from unienv_data.replay_buffer import ReplayBuffer
+from unienv_interface.backends.numpy import NumpyComputeBackend
 
 Seen = tuple[list[int], list[tuple[int, int]]]
 
 
 @pytest.fixture(autouse=True)
-def _registry(monkeypatch: pytest.MonkeyPatch):
+def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "unienv_data.replay_buffer.replay_buffer.resolve_storage", lambda name: LedgerStorage
     )
@@ -94,7 +94,7 @@ def create(path: Path, capacity: int | None) -> Any:
 
 
 @pytest.mark.parametrize("capacity", [None, 3, 4, 8])
-def test_killed_at_every_store(tmp_path: Path, capacity: int | None):
+def test_killed_at_every_store(tmp_path: Path, capacity: int | None) -> None:
     states = states_of(tmp_path / "model", capacity)
     tick, steps_hit = 0, set()
     while True:
@@ -125,7 +125,7 @@ def test_killed_at_every_store(tmp_path: Path, capacity: int | None):
 
 
 @pytest.mark.parametrize("capacity", [None, 4])
-def test_writer_that_only_stores_itself(tmp_path: Path, capacity: int | None):
+def test_writer_that_only_stores_itself(tmp_path: Path, capacity: int | None) -> None:
     tick = 0
     while True:
         path = tmp_path / str(tick)
@@ -148,7 +148,7 @@ def test_writer_that_only_stores_itself(tmp_path: Path, capacity: int | None):
 
 
 @pytest.mark.parametrize("capacity", [None, 4])
-def test_failed_extension_leaves_no_segment(tmp_path: Path, capacity: int | None):
+def test_failed_extension_leaves_no_segment(tmp_path: Path, capacity: int | None) -> None:
     buffer = create(tmp_path / "rb", capacity)
     buffer.extend(batch([1, 2, 3]))
     buffer.storage.fails = True
@@ -164,7 +164,7 @@ def test_failed_extension_leaves_no_segment(tmp_path: Path, capacity: int | None
     assert segments == [(0, 3 if capacity is None else 2)]
 
 
-def test_storage_is_ahead_of_the_metadata(tmp_path: Path):
+def test_storage_is_ahead_of_the_metadata(tmp_path: Path) -> None:
     buffer = create(tmp_path / "rb", 4)
     buffer.extend(batch([1, 2, 3]))
     buffer.flush()
@@ -176,7 +176,7 @@ def test_storage_is_ahead_of_the_metadata(tmp_path: Path):
         assert segments == [(0, 2)]
 
 
-def test_segments_of_before_a_clear_do_not_return(tmp_path: Path):
+def test_segments_of_before_a_clear_do_not_return(tmp_path: Path) -> None:
     buffer = create(tmp_path / "rb", 4)
     buffer.extend(batch([1, 2, 3]))
     buffer.flush()
@@ -188,7 +188,7 @@ def test_segments_of_before_a_clear_do_not_return(tmp_path: Path):
     assert seen(load(tmp_path / "rb")) == ([7], [])
 
 
-def test_an_open_run_is_not_continued(tmp_path: Path):
+def test_an_open_run_is_not_continued(tmp_path: Path) -> None:
     buffer = create(tmp_path / "rb", None)
     buffer.append(sample(1))
     buffer.storage.disk.recover()
@@ -198,7 +198,7 @@ def test_an_open_run_is_not_continued(tmp_path: Path):
     assert seen(buffer) == ([1, 2], [(1, 2)])
 
 
-def test_metadata_is_bound_to_the_commit(tmp_path: Path):
+def test_metadata_is_bound_to_the_commit(tmp_path: Path) -> None:
     buffer = create(tmp_path / "rb", 4)
     buffer.extend(batch([1, 2, 3, 4]))
     buffer.extend(batch([5]))

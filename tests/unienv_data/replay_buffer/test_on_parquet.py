@@ -8,17 +8,18 @@ import os
 import pickle
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from replay_fakes import SPACE, batch, numbers, sample
-from unienv_interface.backends.numpy import NumpyComputeBackend
 
 from unienv_data.errors import ForkedWriterError, ReadOnlyError, StorageLockedError
 from unienv_data.replay_buffer import ReplayBuffer
 from unienv_data.storages.parquet import ParquetStorage
+from unienv_interface.backends.numpy import NumpyComputeBackend
 
 CAPACITIES = [None, 4, 10]
 
@@ -52,7 +53,7 @@ def in_child(call: Any) -> int:
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_killed_without_a_call(tmp_path: Path, capacity: int | None):
+def test_killed_without_a_call(tmp_path: Path, capacity: int | None) -> None:
     make(tmp_path / "rb", capacity).close()
 
     def record() -> None:
@@ -75,7 +76,7 @@ def test_killed_without_a_call(tmp_path: Path, capacity: int | None):
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_closed_and_opened_again(tmp_path: Path, capacity: int | None):
+def test_closed_and_opened_again(tmp_path: Path, capacity: int | None) -> None:
     rows: list[int] = []
     make(tmp_path / "rb", capacity).close()
     for start in range(0, 24, 3):
@@ -96,7 +97,7 @@ def test_closed_and_opened_again(tmp_path: Path, capacity: int | None):
             assert reader.get_segments() == expected
 
 
-def test_one_writer(tmp_path: Path):
+def test_one_writer(tmp_path: Path) -> None:
     buffer = make(tmp_path / "rb", 4)
     with pytest.raises(StorageLockedError):
         load(tmp_path / "rb", read_only=False)
@@ -104,14 +105,18 @@ def test_one_writer(tmp_path: Path):
     load(tmp_path / "rb", read_only=False).close()
 
 
-def test_forked_child_may_only_read(tmp_path: Path):
+def test_forked_child_may_only_read(tmp_path: Path) -> None:
     buffer = make(tmp_path / "rb", 4)
     buffer.append(sample(1))
     before = (tmp_path / "rb" / "metadata.json").read_bytes()
 
     def use() -> None:
         assert numbers(buffer.get_at(...)) == [1]
-        for call in (lambda: buffer.append(sample(2)), lambda: buffer.extend(batch([2]))):
+        calls: list[Callable[[], object]] = [
+            lambda: buffer.append(sample(2)),
+            lambda: buffer.extend(batch([2])),
+        ]
+        for call in calls:
             with pytest.raises((ReadOnlyError, ForkedWriterError)):
                 call()
         buffer.close()
@@ -124,7 +129,7 @@ def test_forked_child_may_only_read(tmp_path: Path):
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_pickled_copy_reads_what_was_there(tmp_path: Path, capacity: int | None):
+def test_pickled_copy_reads_what_was_there(tmp_path: Path, capacity: int | None) -> None:
     buffer = make(tmp_path / "rb", capacity)
     buffer.extend(batch(range(6)))
     rows = numbers(buffer.get_at(...))
@@ -149,7 +154,7 @@ def _read(buffer: Any, queue: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_read_in_a_child(tmp_path: Path, method: Any):
+def test_read_in_a_child(tmp_path: Path, method: Any) -> None:
     with make(tmp_path / "rb", 4) as buffer:
         buffer.extend(batch(range(6)))
     reader = load(tmp_path / "rb")
@@ -161,7 +166,7 @@ def test_read_in_a_child(tmp_path: Path, method: Any):
     process.join()
 
 
-def test_column_view(tmp_path: Path):
+def test_column_view(tmp_path: Path) -> None:
     buffer = make(tmp_path / "rb", 4)
     view = buffer.get_column("b")
     buffer.extend(batch(range(6)))
@@ -172,7 +177,7 @@ def test_column_view(tmp_path: Path):
     buffer.close()
 
 
-def test_rows_of_the_original_library():
+def test_rows_of_the_original_library() -> None:
     golden = Path(__file__).parents[2] / "golden" / "upstream-0.0.1b16" / "buffer"
     with load(golden) as buffer:
         assert buffer.get_at(...)["x"].tolist() == [4, 5, 6, 7, 8]
@@ -191,7 +196,7 @@ print(json.dumps([buffer.get_at(...)["b"].tolist(), buffer.get_segments(), buffe
 
 @pytest.mark.upstream
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_read_by_the_original(tmp_path: Path, capacity: int | None, upstream_python: Path):
+def test_read_by_the_original(tmp_path: Path, capacity: int | None, upstream_python: Path) -> None:
     buffer = make(tmp_path / "rb", capacity)
     buffer.extend(batch(range(3)))
     buffer.extend(batch(range(3, 6)))
@@ -224,7 +229,9 @@ buffer.close()
 
 @pytest.mark.upstream
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_continued_by_the_original(tmp_path: Path, capacity: int | None, upstream_python: Path):
+def test_continued_by_the_original(
+    tmp_path: Path, capacity: int | None, upstream_python: Path
+) -> None:
     with make(tmp_path / "rb", capacity) as buffer:
         buffer.extend(batch(range(3)))
         buffer.extend(batch(range(3, 7)))

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from replay_fakes import (
     numbers,
     sample,
 )
-from unienv_interface.backends.numpy import NumpyComputeBackend
+from typing_extensions import override
 
 from unienv_data.errors import (
     CapacityError,
@@ -36,13 +37,14 @@ from unienv_data.errors import (
     StorageExistsError,
 )
 from unienv_data.replay_buffer import ReplayBuffer, index_with_offset
+from unienv_interface.backends.numpy import NumpyComputeBackend
 from unienv_interface.space import DictSpace
 
 KINDS: list[Any] = [PlainStorage, LedgerStorage]
 
 
 @pytest.fixture(autouse=True)
-def _registry(monkeypatch: pytest.MonkeyPatch):
+def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     classes = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in KINDS}
     monkeypatch.setattr("unienv_data.replay_buffer.replay_buffer.resolve_storage", classes.get)
 
@@ -68,7 +70,7 @@ def metadata(path: Path) -> Any:
 # -- documented examples ----------------------------------------------------------------------
 
 
-def test_segments_under_wrap(kind: Any, tmp_path: Path):
+def test_segments_under_wrap(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 4)
     buffer.extend(batch([0, 1, 2]))
     buffer.extend(batch([3, 4, 5]))
@@ -87,7 +89,7 @@ def test_segments_under_wrap(kind: Any, tmp_path: Path):
     assert numbers(buffer.get_at(...)) == [3, 4, 5, 6]
 
 
-def test_batch_larger_than_the_capacity(kind: Any, tmp_path: Path):
+def test_batch_larger_than_the_capacity(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 4)
     buffer.extend(batch([9]))
     buffer.extend(batch([0, 1, 2, 3, 4]))
@@ -96,7 +98,7 @@ def test_batch_larger_than_the_capacity(kind: Any, tmp_path: Path):
     assert numbers(buffer.get_at(...)) == [1, 2, 3, 4]
 
 
-def test_run_longer_than_the_capacity(kind: Any, tmp_path: Path):
+def test_run_longer_than_the_capacity(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 3)
     for number in range(5):
         buffer.append(sample(number))
@@ -106,7 +108,7 @@ def test_run_longer_than_the_capacity(kind: Any, tmp_path: Path):
     assert (buffer.count, buffer.offset) == (3, 2)
 
 
-def test_without_segments(kind: Any, tmp_path: Path):
+def test_without_segments(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 3, maintain_segment_metadata=False)
     buffer.extend(batch([1, 2]))
     assert buffer.get_segments() is None
@@ -114,7 +116,9 @@ def test_without_segments(kind: Any, tmp_path: Path):
     assert metadata(tmp_path)["physical_segments"] is None
 
 
-def test_segments_of_the_storage(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_segments_of_the_storage(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     buffer = make(kind, tmp_path, 4, maintain_segment_metadata=False)
     buffer.extend(batch(range(3)))
     buffer.extend(batch(range(3)))
@@ -122,7 +126,7 @@ def test_segments_of_the_storage(kind: Any, tmp_path: Path, monkeypatch: pytest.
     assert buffer.get_segments() == [(0, 1), (1, 4)]
 
 
-def test_metadata_keys_and_order(kind: Any, tmp_path: Path):
+def test_metadata_keys_and_order(kind: Any, tmp_path: Path) -> None:
     make(kind, tmp_path, 4)
     keys = [
         "type",
@@ -144,7 +148,7 @@ def test_metadata_keys_and_order(kind: Any, tmp_path: Path):
 # -- create, load -----------------------------------------------------------------------------
 
 
-def test_loadable_from_the_moment_of_create(kind: Any, tmp_path: Path):
+def test_loadable_from_the_moment_of_create(kind: Any, tmp_path: Path) -> None:
     assert not ReplayBuffer.is_loadable_from(tmp_path / "rb")
     assert ReplayBuffer.get_length_from_path(tmp_path / "rb") is None
     make(kind, tmp_path, 7)
@@ -156,7 +160,7 @@ def test_loadable_from_the_moment_of_create(kind: Any, tmp_path: Path):
     assert len(load(tmp_path)) == 0
 
 
-def test_create_refuses_a_used_directory(kind: Any, tmp_path: Path):
+def test_create_refuses_a_used_directory(kind: Any, tmp_path: Path) -> None:
     (tmp_path / "rb").mkdir()
     make(kind, tmp_path)
     before = (tmp_path / "rb" / "metadata.json").read_bytes()
@@ -165,7 +169,7 @@ def test_create_refuses_a_used_directory(kind: Any, tmp_path: Path):
     assert (tmp_path / "rb" / "metadata.json").read_bytes() == before
 
 
-def test_load_refuses_what_is_no_buffer(tmp_path: Path):
+def test_load_refuses_what_is_no_buffer(tmp_path: Path) -> None:
     with pytest.raises(MissingStorageError):
         load(tmp_path)
     (tmp_path / "rb").mkdir()
@@ -175,7 +179,7 @@ def test_load_refuses_what_is_no_buffer(tmp_path: Path):
             load(tmp_path)
 
 
-def test_load_keeps_inside_the_directory(kind: Any, tmp_path: Path):
+def test_load_keeps_inside_the_directory(kind: Any, tmp_path: Path) -> None:
     make(kind, tmp_path)
     data = metadata(tmp_path)
     for path in ("../storage", "/storage", "a/../../storage"):
@@ -185,7 +189,7 @@ def test_load_keeps_inside_the_directory(kind: Any, tmp_path: Path):
             load(tmp_path)
 
 
-def test_load_compares_the_space(kind: Any, tmp_path: Path):
+def test_load_compares_the_space(kind: Any, tmp_path: Path) -> None:
     make(kind, tmp_path)
     part = DictSpace(NumpyComputeBackend, {"a": SPACE["a"]})
     other = DictSpace(NumpyComputeBackend, {"b": SPACE["a"]})
@@ -197,7 +201,7 @@ def test_load_compares_the_space(kind: Any, tmp_path: Path):
         load(tmp_path, single_instance_space=other)
 
 
-def test_infinite_bounds_are_valid_json(kind: Any, tmp_path: Path):
+def test_infinite_bounds_are_valid_json(kind: Any, tmp_path: Path) -> None:
     from unienv_interface.space import BoxSpace
 
     space = BoxSpace(NumpyComputeBackend, -np.inf, np.inf, np.float32, shape=(2,))
@@ -207,7 +211,7 @@ def test_infinite_bounds_are_valid_json(kind: Any, tmp_path: Path):
     assert ReplayBuffer.get_space_from_path(tmp_path / "rb", backend=NumpyComputeBackend) == space
 
 
-def test_several_processes_and_segments_do_not_go_together(kind: Any, tmp_path: Path):
+def test_several_processes_and_segments_do_not_go_together(kind: Any, tmp_path: Path) -> None:
     text = "maintain_segment_metadata=True with multiprocessing=True"
     with pytest.raises(RuntimeError, match=text):
         make(kind, tmp_path, multiprocessing=True)
@@ -229,7 +233,7 @@ def test_several_processes_and_segments_do_not_go_together(kind: Any, tmp_path: 
 
 
 @pytest.mark.parametrize("offset", [0, 2])
-def test_index_kinds(kind: Any, tmp_path: Path, offset: int):
+def test_index_kinds(kind: Any, tmp_path: Path, offset: int) -> None:
     buffer = make(kind, tmp_path, 5)
     buffer.extend(batch(range(5)))
     if offset:
@@ -248,7 +252,7 @@ def test_index_kinds(kind: Any, tmp_path: Path, offset: int):
             buffer.get_at(wrong)
 
 
-def test_rows_beyond_the_count_are_not_there(kind: Any, tmp_path: Path):
+def test_rows_beyond_the_count_are_not_there(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 5)
     buffer.extend(batch([1, 2]))
     assert numbers(buffer.get_at(...)) == [1, 2]
@@ -259,7 +263,7 @@ def test_rows_beyond_the_count_are_not_there(kind: Any, tmp_path: Path):
         buffer.set_at(2, sample(0))
 
 
-def test_long_append_forgets_old_segments(kind: Any, tmp_path: Path):
+def test_long_append_forgets_old_segments(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 3)
     for number in range(2000):
         buffer.append(sample(number))
@@ -268,7 +272,7 @@ def test_long_append_forgets_old_segments(kind: Any, tmp_path: Path):
     assert len(buffer._ledger.segments()) < 300
 
 
-def test_refused_values_change_nothing(kind: Any, tmp_path: Path):
+def test_refused_values_change_nothing(kind: Any, tmp_path: Path) -> None:
     for capacity in (None, 3):
         path = tmp_path / str(capacity)
         path.mkdir()
@@ -301,7 +305,7 @@ def test_refused_values_change_nothing(kind: Any, tmp_path: Path):
             )
 
 
-def test_extend_during_a_run_is_refused(kind: Any, tmp_path: Path):
+def test_extend_during_a_run_is_refused(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path)
     buffer.append(sample(0))
     assert buffer.storage.has_open_segment
@@ -316,7 +320,7 @@ def test_extend_during_a_run_is_refused(kind: Any, tmp_path: Path):
     assert len(buffer) == 2
 
 
-def test_segment_writer(kind: Any, tmp_path: Path):
+def test_segment_writer(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 4)
     buffer.extend(batch([0, 1, 2]))
     writer = buffer.open_segment_writer()
@@ -338,7 +342,7 @@ def test_segment_writer(kind: Any, tmp_path: Path):
     assert numbers(buffer.get_at(...)) == [1, 2, 3, 4]
 
 
-def test_clear(kind: Any, tmp_path: Path):
+def test_clear(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 4)
     buffer.extend(batch(range(3)))
     buffer.extend(batch(range(3)))
@@ -352,7 +356,7 @@ def test_clear(kind: Any, tmp_path: Path):
     assert buffer.get_segments() == [(0, 2)]
 
 
-def test_count_and_offset_can_be_set(kind: Any, tmp_path: Path):
+def test_count_and_offset_can_be_set(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 4)
     buffer.extend(batch(range(4)))
     buffer.offset = 2
@@ -375,7 +379,7 @@ def test_count_and_offset_can_be_set(kind: Any, tmp_path: Path):
         growing.offset = 1
 
 
-def test_constructor_arguments(kind: Any, tmp_path: Path):
+def test_constructor_arguments(kind: Any, tmp_path: Path) -> None:
     storage = make(kind, tmp_path, 4).storage
     storage.set(slice(0, 4), batch([2, 3, 0, 1]))
     buffer = ReplayBuffer(storage, "storage", 4, 2, physical_segments=[(2, 3), (0, 0)])
@@ -395,7 +399,7 @@ def test_constructor_arguments(kind: Any, tmp_path: Path):
     assert open_run.get_segments() == [(2, 4)]
 
 
-def test_read_only(kind: Any, tmp_path: Path):
+def test_read_only(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 4)
     buffer.extend(batch([1, 2]))
     buffer.flush()
@@ -418,8 +422,9 @@ def test_read_only(kind: Any, tmp_path: Path):
     assert loaded.get_segments() == [(0, 2), (2, 3)]
 
 
-def test_columns_are_live(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_columns_are_live(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Column(PlainStorage):
+        @override
         def get(self, index: Any) -> Any:
             return super().get(index)["b"]
 
@@ -434,11 +439,12 @@ def test_columns_are_live(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     buffer.append(sample(5))
     assert view.get_at(...).tolist() == [3, 4, 5]
     assert view.single_space == SPACE["b"]
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: view.append(1),
         lambda: view.extend([1]),
         view.clear,
-    ):
+    ]
+    for call in calls:
         with pytest.raises(RuntimeError, match="view"):
             call()
     view.close()
@@ -451,7 +457,7 @@ def test_columns_are_live(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
 # -- durability -------------------------------------------------------------------------------
 
 
-def test_close_writes_everything_once(kind: Any, tmp_path: Path):
+def test_close_writes_everything_once(kind: Any, tmp_path: Path) -> None:
     with make(kind, tmp_path, 3) as buffer:
         buffer.extend(batch([1, 2]))
     buffer.close()
@@ -466,7 +472,7 @@ def test_close_writes_everything_once(kind: Any, tmp_path: Path):
     assert loaded.get_segments() == [(0, 2)]
 
 
-def test_close_after_the_directory_is_gone(kind: Any, tmp_path: Path):
+def test_close_after_the_directory_is_gone(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path)
     (tmp_path / "rb" / "metadata.json").unlink()
     (tmp_path / "rb").rmdir()
@@ -474,7 +480,7 @@ def test_close_after_the_directory_is_gone(kind: Any, tmp_path: Path):
     assert not (tmp_path / "rb").exists()
 
 
-def test_in_memory_only(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_in_memory_only(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     storage = make(kind, tmp_path).storage
     buffer = ReplayBuffer(storage, "storage")
@@ -484,7 +490,7 @@ def test_in_memory_only(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     buffer.close()
 
 
-def test_dumps_elsewhere_does_not_attach(kind: Any, tmp_path: Path):
+def test_dumps_elsewhere_does_not_attach(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 3)
     buffer.extend(batch(range(5)))
     buffer.extend(batch([5]))
@@ -501,7 +507,7 @@ def test_dumps_elsewhere_does_not_attach(kind: Any, tmp_path: Path):
         buffer.dumps(tmp_path / "taken")
 
 
-def test_upstream_rewrote_the_metadata(tmp_path: Path):
+def test_upstream_rewrote_the_metadata(tmp_path: Path) -> None:
     buffer = make(LedgerStorage, tmp_path, 4)
     buffer.extend(batch(range(4)))
     buffer.close()
@@ -515,7 +521,7 @@ def test_upstream_rewrote_the_metadata(tmp_path: Path):
         assert loaded.get_segments() == [(0, 2), (2, 3)]
 
 
-def test_metadata_counts_more_rows_than_the_storage_has(kind: Any, tmp_path: Path):
+def test_metadata_counts_more_rows_than_the_storage_has(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path)
     buffer.extend(batch(range(4)))
     buffer.close()
@@ -530,7 +536,7 @@ def test_metadata_counts_more_rows_than_the_storage_has(kind: Any, tmp_path: Pat
         assert loaded.get_segments() == [(0, 4)]
 
 
-def test_metadata_counts_fewer_rows_than_the_storage_has(kind: Any, tmp_path: Path):
+def test_metadata_counts_fewer_rows_than_the_storage_has(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path)
     buffer.extend(batch(range(4)))
     buffer.close()
@@ -546,7 +552,7 @@ def test_metadata_counts_fewer_rows_than_the_storage_has(kind: Any, tmp_path: Pa
     assert loaded.get_segments() == [(0, 2), (2, 5)]
 
 
-def test_copies_are_of_the_same_position(kind: Any, tmp_path: Path):
+def test_copies_are_of_the_same_position(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 3)
     buffer.extend(batch(range(5)))
     twin = copy.deepcopy(buffer)
@@ -559,14 +565,14 @@ def test_copies_are_of_the_same_position(kind: Any, tmp_path: Path):
         assert (tmp_path / "rb" / "metadata.json").read_bytes() == before
 
 
-def test_dumps_of_a_reader_into_its_own_directory(kind: Any, tmp_path: Path):
+def test_dumps_of_a_reader_into_its_own_directory(kind: Any, tmp_path: Path) -> None:
     make(kind, tmp_path).close()
     before = os.stat(tmp_path / "rb" / "metadata.json").st_ino
     load(tmp_path).dumps(tmp_path / "rb")
     assert os.stat(tmp_path / "rb" / "metadata.json").st_ino == before
 
 
-def test_threads_append_and_read(kind: Any, tmp_path: Path):
+def test_threads_append_and_read(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 16)
     buffer.extend(batch(range(16)))
     problems: list[BaseException] = []
@@ -590,7 +596,7 @@ def test_threads_append_and_read(kind: Any, tmp_path: Path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_forked_child_never_writes_the_directory(kind: Any, tmp_path: Path):
+def test_forked_child_never_writes_the_directory(kind: Any, tmp_path: Path) -> None:
     buffer = make(kind, tmp_path, 4)
     buffer.extend(batch([1]))
     before = (tmp_path / "rb" / "metadata.json").read_bytes()
@@ -679,7 +685,7 @@ operations = st.lists(
 @given(capacity=st.one_of(st.none(), st.integers(1, 7)), steps=operations)
 def test_agrees_with_the_oracle(
     kind: Any, capacity: int | None, steps: list[tuple[str, Any]], tmp_path_factory: Any
-):
+) -> None:
     path = tmp_path_factory.mktemp("oracle")
     buffer, oracle, number = make(kind, path, capacity), Oracle(capacity), 0
     for step, argument in steps:
@@ -737,7 +743,7 @@ def test_agrees_with_the_oracle(
 # -- helper -----------------------------------------------------------------------------------
 
 
-def test_index_with_offset():
+def test_index_with_offset() -> None:
     backend: Any = NumpyComputeBackend
     assert index_with_offset(backend, -1, 4, 3) == 2
     for index in (..., slice(0, 4), [0, 1, 2, 3], np.ones(4, dtype=bool)):
@@ -753,12 +759,13 @@ class SharedStorage(PlainStorage):
     """Rows are not shared here; the position is what these tests look at."""
 
     @property
+    @override
     def is_multiprocessing_safe(self) -> bool:
         return True
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_position_is_shared_by_processes(tmp_path: Path):
+def test_position_is_shared_by_processes(tmp_path: Path) -> None:
     buffer = make(SharedStorage, tmp_path, 4, multiprocessing=True, maintain_segment_metadata=False)
     buffer.extend(batch([1]))
     child = os.fork()
@@ -777,7 +784,7 @@ def test_position_is_shared_by_processes(tmp_path: Path):
     assert buffer.get_segments() is None
 
 
-def test_bad_argument_leaves_no_directory(kind: Any, tmp_path: Path, monkeypatch: Any):
+def test_bad_argument_leaves_no_directory(kind: Any, tmp_path: Path, monkeypatch: Any) -> None:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise TypeError("unknown keyword")
 
@@ -787,7 +794,7 @@ def test_bad_argument_leaves_no_directory(kind: Any, tmp_path: Path, monkeypatch
     assert not (tmp_path / "rb").exists()
 
 
-def test_rows_kept_aside_by_the_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_rows_kept_aside_by_the_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     buffer = make(PlainStorage, tmp_path, 3)
     storage = buffer.storage

@@ -28,7 +28,7 @@ def recordings(draw: st.DrawFn) -> tuple[int, int, int, list[tuple[int, int]]]:
 
 
 @given(recordings())
-def test_forms_agree_row_by_row(recording: tuple[int, int, int, list[tuple[int, int]]]):
+def test_forms_agree_row_by_row(recording: tuple[int, int, int, list[tuple[int, int]]]) -> None:
     capacity, tail, head, segments = recording
     owner = {row: n for n, (start, end) in enumerate(segments) for row in range(start, end)}
     alive = clip(segments, tail, head)
@@ -43,7 +43,7 @@ def test_forms_agree_row_by_row(recording: tuple[int, int, int, list[tuple[int, 
         assert (first, last) == (start % capacity, (end - 1) % capacity)
 
 
-def test_documented_pairs():
+def test_documented_pairs() -> None:
     # capacity 4: extend 3, extend 3, append 1, mark_segment_end
     segments = [(0, 3), (3, 6), (6, 7)]
     assert to_logical(segments[:2], 2, 6) == [(0, 1), (1, 4)]
@@ -52,22 +52,22 @@ def test_documented_pairs():
     assert from_physical([(3, 1), (2, 2)], 3, 7, 4) == [(3, 6), (6, 7)]
 
 
-def test_whole_ring_is_one_segment():
+def test_whole_ring_is_one_segment() -> None:
     assert from_physical([(2, 1)], 2, 5, 3) == [(2, 5)]
     assert from_physical([(0, 2)], 2, 5, 3) == [(2, 5)]
 
 
-def test_pair_over_the_oldest_row_is_two_segments():
+def test_pair_over_the_oldest_row_is_two_segments() -> None:
     assert from_physical([(3, 0)], 0, 4, 4) == [(0, 1), (3, 4)]
 
 
-def test_pairs_of_unwritten_or_missing_rows_are_dropped():
+def test_pairs_of_unwritten_or_missing_rows_are_dropped() -> None:
     assert from_physical([(0, 5), (1, 3)], 0, 2, 4) == [(1, 2)]
     assert from_physical([(0, 2), (3, 9)], 0, 5, None) == [(0, 3), (3, 5)]
     assert to_physical_pairs([(0, 3), (3, 5)], 0, 5, None) == [(0, 2), (3, 4)]
 
 
-def test_segment_announced_in_vain_gives_way():
+def test_segment_announced_in_vain_gives_way() -> None:
     assert clip([(0, 2), (2, 6), (2, 3), (3, 4)], 0, 4) == [(0, 2), (2, 3), (3, 4)]
     assert clip([(0, 2), (2, 6), (3, 4)], 0, 4) == [(0, 2), (2, 3), (3, 4)]
 
@@ -83,5 +83,5 @@ def test_segment_announced_in_vain_gives_way():
         (3, False),
     ],
 )
-def test_is_pair(value: object, expected: bool):
+def test_is_pair(value: object, expected: bool) -> None:
     assert is_pair(value) is expected

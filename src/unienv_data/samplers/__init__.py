@@ -1,0 +1,7 @@
+"""Ways to draw batches."""
+
+from __future__ import annotations
+
+from unienv_data.samplers.step_sampler import StepSampler
+
+__all__ = ["StepSampler"]

@@ -1,0 +1,57 @@
+"""Array backends: numpy, and torch where it is installed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from unienv_interface.backends.base import (
+    ArrayAPIArray,
+    ArrayAPIGetIndex,
+    ArrayAPISetIndex,
+    BArrayType,
+    BDeviceType,
+    BDtypeType,
+    BRNGType,
+    ComputeBackend,
+)
+from unienv_interface.backends.numpy import NumpyComputeBackend
+from unienv_interface.backends.serialization import (
+    deserialize_backend,
+    deserialize_dtype,
+    serialize_backend,
+    serialize_dtype,
+)
+from unienv_interface.errors import UnknownBackendError
+
+__all__ = [
+    "ArrayAPIArray",
+    "ArrayAPIGetIndex",
+    "ArrayAPISetIndex",
+    "BArrayType",
+    "BDeviceType",
+    "BDtypeType",
+    "BRNGType",
+    "ComputeBackend",
+    "NumpyComputeBackend",
+    "deserialize_backend",
+    "deserialize_dtype",
+    "get_backend_from_tensor",
+    "serialize_backend",
+    "serialize_dtype",
+]
+
+
+def get_backend_from_tensor(data: Any) -> Any:
+    """The backend of an array.
+
+    Raises:
+        UnknownBackendError: It is no array of a known backend.
+    """
+    if NumpyComputeBackend.is_backendarray(data):
+        return NumpyComputeBackend
+    if "torch" in sys.modules:  # a tensor cannot exist before
+        pytorch = deserialize_backend("pytorch")
+        if pytorch.is_backendarray(data):
+            return pytorch
+    raise UnknownBackendError(f"{type(data).__name__} is no array of a known backend")

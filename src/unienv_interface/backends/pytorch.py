@@ -1,0 +1,233 @@
+"""The torch backend. Importable without torch; using it then names the extra to install."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+from typing_extensions import override
+
+from unienv_interface.backends.base import BackendMeta, ComputeBackend
+from unienv_interface.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    import torch
+    from array_api_compat import torch as _namespace
+else:
+    try:
+        import torch
+        from array_api_compat import torch as _namespace
+    except ImportError:
+        torch = _namespace = None
+
+__all__ = [
+    "PyTorchArrayType",
+    "PyTorchComputeBackend",
+    "PyTorchDeviceType",
+    "PyTorchDtypeType",
+    "PyTorchRNGType",
+]
+
+PyTorchArrayType: TypeAlias = Any
+PyTorchDeviceType: TypeAlias = Any
+PyTorchDtypeType: TypeAlias = Any
+PyTorchRNGType: TypeAlias = Any
+if torch is not None:
+    PyTorchArrayType = torch.Tensor
+    PyTorchDtypeType = torch.dtype
+    PyTorchRNGType = torch.Generator
+
+
+def _require() -> Any:
+    if torch is None:
+        raise MissingDependencyError(
+            "the torch backend needs torch: pip install 'unienv-data[torch]'", extra="torch"
+        )
+    return torch
+
+
+class _Random:
+    """Random numbers; every function returns the same generator and a new tensor."""
+
+    @staticmethod
+    def random_number_generator(seed: int | None = None, *, device: Any = None) -> Any:
+        """A new generator on a device."""
+        generator = _require().Generator(device=device if device is not None else "cpu")
+        if seed is None:
+            generator.seed()
+        else:
+            generator.manual_seed(seed)
+        return generator
+
+    @staticmethod
+    def random_discrete_uniform(
+        shape: Any, from_num: int, to_num: int, *, rng: Any, dtype: Any = None, device: Any = None
+    ) -> Any:
+        """Integers of ``[from_num, to_num)``."""
+        values = _require().randint(
+            from_num,
+            to_num,
+            tuple(shape),
+            generator=rng,
+            dtype=torch.int64 if dtype is None else dtype,
+            device=rng.device,
+        )
+        return rng, _placed(values, device)
+
+    @staticmethod
+    def random_uniform(
+        shape: Any,
+        lower_bound: float = 0.0,
+        upper_bound: float = 1.0,
+        *,
+        rng: Any,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> Any:
+        """Floats of ``[lower_bound, upper_bound)``."""
+        values = _require().rand(tuple(shape), generator=rng, dtype=dtype, device=rng.device)
+        return rng, _placed(values * (upper_bound - lower_bound) + lower_bound, device)
+
+    @staticmethod
+    def random_normal(
+        shape: Any,
+        mean: float = 0.0,
+        std: float = 1.0,
+        *,
+        rng: Any,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> Any:
+        """Normally distributed floats."""
+        values = _require().randn(tuple(shape), generator=rng, dtype=dtype, device=rng.device)
+        return rng, _placed(values * std + mean, device)
+
+    @staticmethod
+    def random_exponential(
+        shape: Any, lambd: float = 1.0, *, rng: Any, dtype: Any = None, device: Any = None
+    ) -> Any:
+        """Exponentially distributed floats of rate `lambd`."""
+        values = _require().empty(tuple(shape), dtype=dtype, device=rng.device)
+        return rng, _placed(values.exponential_(lambd, generator=rng), device)
+
+    @staticmethod
+    def random_geometric(
+        shape: Any, p: float, *, rng: Any, dtype: Any = None, device: Any = None
+    ) -> Any:
+        """Numbers of trials up to the first success, from 1 on."""
+        kind = _require().int64 if dtype is None else dtype
+        values = torch.empty(tuple(shape), dtype=kind, device=rng.device)
+        return rng, _placed(values.geometric_(p, generator=rng), device)
+
+    @staticmethod
+    def random_permutation(n: int, *, rng: Any, dtype: Any = None, device: Any = None) -> Any:
+        """The numbers ``0 .. n-1`` in random order."""
+        kind = _require().int64 if dtype is None else dtype
+        values = torch.randperm(n, generator=rng, dtype=kind, device=rng.device)
+        return rng, _placed(values, device)
+
+
+def _placed(values: Any, device: Any) -> Any:
+    return values if device is None else values.to(device)
+
+
+class _PyTorchMeta(BackendMeta):
+    """Looks defaults up when they are asked for: there may be no torch."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name in _LATE:
+            return _LATE[name](_require())
+        return super().__getattr__(name)
+
+
+_LATE: dict[str, Any] = {
+    "default_integer_dtype": lambda t: t.int64,
+    "default_index_dtype": lambda t: t.int64,
+    "default_floating_dtype": lambda t: t.get_default_dtype(),
+    "default_boolean_dtype": lambda t: t.bool,
+    "float16": lambda t: t.float16,
+    "bfloat16": lambda t: t.bfloat16,
+    "ARRAY_TYPE": lambda t: t.Tensor,
+    "DTYPE_TYPE": lambda t: t.dtype,
+    "RNG_TYPE": lambda t: t.Generator,
+}
+
+
+class PyTorchComputeBackend(
+    ComputeBackend[PyTorchArrayType, PyTorchDeviceType, PyTorchDtypeType, PyTorchRNGType],
+    metaclass=_PyTorchMeta,
+):
+    """torch tensors on any device."""
+
+    simplified_name: ClassVar[str] = "pytorch"
+    random: ClassVar[Any] = _Random
+    DEVICE_TYPE: ClassVar[Any] = Any
+
+    @classmethod
+    @override
+    def namespace(cls) -> types.ModuleType:
+        _require()
+        return _namespace
+
+    @staticmethod
+    @override
+    def is_backendarray(data: Any) -> bool:
+        return torch is not None and isinstance(data, torch.Tensor)
+
+    @staticmethod
+    @override
+    def from_numpy(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
+        array = np.asarray(data)
+        if not array.flags.writeable or not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="), copy=True)
+        if any(stride < 0 for stride in array.strides):
+            array = array.copy()  # torch has no negative strides
+        tensor = _require().from_numpy(array)
+        return tensor if dtype is None and device is None else tensor.to(device=device, dtype=dtype)
+
+    @staticmethod
+    @override
+    def to_numpy(data: Any) -> Any:
+        return data.detach().cpu().numpy()
+
+    @staticmethod
+    @override
+    def dtype_is_real_integer(dtype: Any) -> bool:
+        kind = _as_dtype(dtype)
+        return not (kind.is_floating_point or kind.is_complex or kind == torch.bool)
+
+    @staticmethod
+    @override
+    def dtype_is_real_floating(dtype: Any) -> bool:
+        return bool(_as_dtype(dtype).is_floating_point)
+
+    @staticmethod
+    @override
+    def dtype_is_boolean(dtype: Any) -> bool:
+        return bool(_as_dtype(dtype) == torch.bool)
+
+    @staticmethod
+    @override
+    def device(data: Any) -> Any:
+        return data.device
+
+    @staticmethod
+    @override
+    def to_device(data: Any, device: Any) -> Any:
+        return data.to(device)
+
+    @staticmethod
+    @override
+    def serialize_device(device: Any) -> Any:
+        return None if device is None else str(device)
+
+    @staticmethod
+    @override
+    def deserialize_device(data: Any) -> Any:
+        return None if data is None else _require().device(data)
+
+
+def _as_dtype(dtype: Any) -> Any:
+    known = {bool: _require().bool, int: torch.int64, float: torch.get_default_dtype()}
+    return known[dtype] if isinstance(dtype, type) and dtype in known else dtype

@@ -1,0 +1,64 @@
+"""Metadata of spaces: immutable JSON data that says nothing about which samples belong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+__all__ = ["SpaceMetadata"]
+
+
+class SpaceMetadata(Mapping[str, Any]):
+    """A read-only mapping of JSON data; lists are held as tuples.
+
+    Raises:
+        TypeError: A value is no JSON data.
+    """
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: Mapping[str, Any] | None = None) -> None:
+        self._data = {_key(key): _frozen(value) for key, value in (data or {}).items()}
+
+    def __getitem__(self, key: str) -> Any:
+        return self._data[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted((key, repr(value)) for key, value in self._data.items())))
+
+    def __repr__(self) -> str:
+        return f"SpaceMetadata({self.to_dict()!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data: dicts and lists."""
+        return {key: _thawed(value) for key, value in self._data.items()}
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"metadata keys are str, got {key!r}")
+    return key
+
+
+def _frozen(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return SpaceMetadata(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(entry) for entry in value)
+    raise TypeError(f"metadata is JSON data, got {type(value).__name__}")
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, SpaceMetadata):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_thawed(entry) for entry in value]
+    return value

@@ -1,0 +1,1 @@
+"""Small helpers: names of classes and functions, nested dicts, seeds."""

@@ -1,0 +1,93 @@
+"""Classes and functions by name."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from unienv_interface.errors import UniEnvError
+
+__all__ = [
+    "SymbolError",
+    "deserialize_function",
+    "get_class_from_full_name",
+    "get_full_class_name",
+    "serialize_function",
+]
+
+_RENAMED = {
+    "unienv_data.storages.common.FlattenedStorage": "unienv_data.storages.flattened.FlattenedStorage"
+}
+
+
+class SymbolError(UniEnvError, ImportError, ValueError):
+    """A name does not lead to a class or function, or is not allowed to."""
+
+
+def get_full_class_name(cls: type) -> str:
+    """``module.qualname`` of a class."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def get_class_from_full_name(full_name: str) -> Any:
+    """The class or function of a name.
+
+    Imports the longest importable prefix; only for names that the program itself wrote. Names in
+    files are resolved by `unienv_data.storages.registry`.
+
+    Raises:
+        SymbolError: There is none.
+    """
+    parts = _RENAMED.get(full_name, full_name).split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        module_name = ".".join(parts[:cut])
+        try:
+            found: Any = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and not module_name.startswith(error.name):
+                raise
+            continue
+        try:
+            for part in parts[cut:]:
+                found = getattr(found, part)
+        except AttributeError as error:
+            raise SymbolError(f"{module_name} has no {'.'.join(parts[cut:])}") from error
+        return found
+    raise SymbolError(f"no module leads to {full_name!r}")
+
+
+def serialize_function(function: Any) -> dict[str, str]:
+    """A function as JSON data: by name where that finds it again, else pickled."""
+    name = f"{function.__module__}.{function.__qualname__}"
+    try:
+        if get_class_from_full_name(name) is function:
+            return {"mode": "name", "value": name}
+    except (ImportError, ValueError):
+        pass  # a lambda or a local function: pickled below
+    return {"mode": "pickle", "value": base64.b64encode(pickle.dumps(function)).decode()}
+
+
+def deserialize_function(data: Mapping[str, str], *, allow_pickle: bool = False) -> Any:
+    """The function of JSON data.
+
+    Args:
+        data: What `serialize_function` gave.
+        allow_pickle: Unpickle, which runs whatever the data's author wished.
+
+    Raises:
+        SymbolError: A pickle without permission, or an unknown mode.
+    """
+    mode = data.get("mode")
+    if mode == "name":
+        return get_class_from_full_name(data["value"])
+    if mode == "pickle" and allow_pickle:
+        return pickle.loads(base64.b64decode(data["value"]))
+    if mode == "pickle":
+        raise SymbolError(
+            "the function is pickled, and unpickling runs foreign code; pass allow_pickle=True "
+            "if you trust its author"
+        )
+    raise SymbolError(f"unknown mode {mode!r} of a serialized function")
