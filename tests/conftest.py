@@ -35,7 +35,7 @@ def upstream_python() -> Path:
     # Several test processes may want it at once: the first makes it, the others wait.
     lock = Path(tempfile.gettempdir()) / f"unienv-upstream-{os.getuid()}.lock"
     with lock.open("w") as held:
-        import fcntl  # noqa: PLC0415 - only here
+        import fcntl
 
         fcntl.flock(held, fcntl.LOCK_EX)
         if not ready.exists():

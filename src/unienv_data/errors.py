@@ -32,6 +32,8 @@ from __future__ import annotations
 
 import os
 
+from typing_extensions import override
+
 from unienv_interface.errors import MissingDependencyError, UniEnvError
 
 __all__ = [
@@ -105,6 +107,7 @@ class SampleError(StorageError, ValueError):
 class MissingColumnError(SampleError, KeyError):
     """A sample lacks a column, or a column of this name does not exist."""
 
+    @override
     def __str__(self) -> str:
         # KeyError would print the repr of the message.
         return str(self.args[0]) if self.args else ""
@@ -138,6 +141,7 @@ class StorageSpaceError(StorageError, OSError):
             self.errno = code
             self.strerror = os.strerror(code)
 
+    @override
     def __str__(self) -> str:
         # OSError would print only its errno.
         return str(self.args[0]) if self.args else ""

@@ -14,6 +14,8 @@ Each class also derives from the builtin that callers of the original library ca
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 __all__ = [
     "BackendError",
     "MissingDependencyError",
@@ -44,6 +46,7 @@ class UniEnvError(Exception):
             return facts[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    @override
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), str(self.args[0]) if self.args else "", self.facts)
 

@@ -7,9 +7,20 @@ from typing import Any
 import numpy as np
 
 COUNT = 11
-DTYPES = (
-    "bool float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
-)
+DTYPES = [
+    "bool",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
 SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (1, 1), (3,), (2, 3))
 TEXTS = ["", "a", "näh", "漢字", "x\0y", "😀", "a", "b", "longer text", " ", "a"]
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from content import COUNT, DTYPES, SHAPES, batch
 
 from unienv_data.format.manifest import FORMAT_VERSION
 from unienv_data.replay_buffer import ReplayBuffer
@@ -20,24 +22,23 @@ from unienv_interface.backends.numpy import NumpyComputeBackend as B
 from unienv_interface.space import BinarySpace, BoxSpace, DictSpace, TextSpace
 
 sys.path.insert(0, str(Path(__file__).parent))
-from content import COUNT, DTYPES, SHAPES, batch  # noqa: E402 - the path is set above
 
 
 def space() -> DictSpace:
     """A column of every dtype and shape, and a text."""
-    children: dict[str, object] = {"text": TextSpace(B, 12)}
+    children: dict[str, Any] = {"text": TextSpace(B, 12)}
     for number, dtype in enumerate(DTYPES):
         shape = SHAPES[number % len(SHAPES)]
         if dtype == "bool":
             children[dtype] = BinarySpace(B, shape)
         else:
             children[dtype] = BoxSpace(B, -np.inf, np.inf, np.dtype(dtype).type, shape=shape)
-    return DictSpace(B, children)  # type: ignore[arg-type]
+    return DictSpace(B, children)
 
 
 def main(target: Path) -> None:
     """Writes a growing storage, a bounded one, a lone space and a wrapped buffer."""
-    if FORMAT_VERSION != target.name:
+    if target.name != FORMAT_VERSION:
         raise SystemExit(f"this library writes {FORMAT_VERSION}, the directory says {target.name}")
     for name, capacity in (("growing", None), ("bounded", COUNT)):
         with ParquetStorage.create(

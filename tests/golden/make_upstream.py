@@ -1,6 +1,6 @@
 """Writes the golden directories of the original library; run with its interpreter.
 
-    .venv-upstream/bin/python tests/golden/make_upstream.py tests/golden/upstream-0.0.1b16
+.venv-upstream/bin/python tests/golden/make_upstream.py tests/golden/upstream-0.0.1b16
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from content import COUNT, DTYPES, SHAPES, batch
+
 from unienv_data import ReplayBuffer
 from unienv_data.storages.parquet import ParquetStorage
 from unienv_interface.backends.numpy import NumpyComputeBackend as B
 from unienv_interface.space import BinarySpace, BoxSpace, DictSpace, TextSpace
 
 sys.path.insert(0, str(Path(__file__).parent))
-from content import COUNT, DTYPES, SHAPES, batch  # noqa: E402 - the path is set above
 
 RELEASE = "0.0.1b16"
 
@@ -25,7 +27,7 @@ def main(target: Path) -> None:
     """Writes the same content as `make_ours.py`."""
     if metadata.version("unienv") != RELEASE:
         raise SystemExit(f"this script is for unienv {RELEASE}")
-    children = {"text": TextSpace(B, 12)}
+    children: dict[str, Any] = {"text": TextSpace(B, 12)}
     for number, dtype in enumerate(DTYPES):
         shape = SHAPES[number % len(SHAPES)]
         if dtype == "bool":

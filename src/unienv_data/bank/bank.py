@@ -319,10 +319,10 @@ class Bank:
 
     def _accept(self, pieces: NDArray[np.int64], columns: Sequence[int]) -> NDArray[np.bool_]:
         """Which pieces are present with the tag this process knows; these become ready."""
-        there: NDArray[np.bool_] = self.present[pieces][:, np.asarray(columns)].all(axis=1)
+        there: NDArray[np.bool_] = np.all(self.present[pieces][:, np.asarray(columns)], axis=1)
         if not self.exclusive:
             known = self._known_tags[pieces]
-            there &= (known != 0) & (known == self.records[pieces, _TAG])
+            there = there & (known != 0) & (known == self.records[pieces, _TAG])
         for piece in pieces[there].tolist():
             self._mark_ready(piece)
         return there

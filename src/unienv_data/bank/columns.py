@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from unienv_data.bank.heap import EXTENT_BYTES, TextHeap
+from unienv_data.bank.heap import TextHeap
 from unienv_data.bank.locks import BankLocks
 from unienv_data.base.indexing import RowArray
 from unienv_data.format.codec import ColumnData, Texts
@@ -104,11 +104,12 @@ class NumberColumn:
     def take(self, rows: RowArray) -> NDArray[Any]:
         """See `BankColumn`."""
         # Rows are in bounds already; clipping spares numpy a check and a buffer.
-        return self.array.take(rows, axis=0, mode="clip")
+        taken: NDArray[Any] = self.array.take(rows, axis=0, mode="clip")
+        return taken
 
     def copy(self, start: int, stop: int) -> NDArray[Any]:
         """See `BankColumn`."""
-        return self.array[start:stop].copy()
+        return np.array(self.array[start:stop])
 
     def item(self, row: int) -> Any:
         """See `BankColumn`."""

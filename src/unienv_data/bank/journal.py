@@ -290,12 +290,17 @@ class StorageLedger:
         """Drops segments that end at or before a row."""
         self._journal.forget_segments(before)
 
+    def drop_segments_after(self, row: int) -> None:
+        """Removes the newest segments that reach beyond a row: their call failed."""
+        self._journal.drop_segments_after(row)
+
     def reset(
         self, head: int, tail: int, segments: Sequence[tuple[int, int]], maintained: bool
     ) -> None:
         """Replaces everything; at every instant the buffer reads as before, empty, or as after."""
         words = self._words
-        if not self._growing:  # a growing storage never gives rows up
+        # A growing storage never gives rows up, and one whose position stays keeps showing them.
+        if not self._growing and (head, tail) != (words[HEAD], words[TAIL]):
             words[TAIL] = max(words[TAIL], words[HEAD])
         words[ACTIVE] = -1
         self._journal.drop_all_segments()

@@ -23,7 +23,7 @@ _mutexes_guard = threading.Lock()
 
 
 def _after_fork_in_child() -> None:
-    global _mutexes_guard  # noqa: PLW0603 - it may be held by a thread that does not exist here
+    global _mutexes_guard
     _mutexes_guard = threading.Lock()
     _mutexes.clear()
 

@@ -163,7 +163,7 @@ class BatchBase(abc.ABC, Generic[BatchT, BArrayType, BDeviceType, BDtypeType, BR
         """
         starts: Any = range(0, len(other), chunk_size)
         if tqdm:
-            from tqdm import tqdm as bar  # type: ignore[import-untyped]  # noqa: PLC0415 - optional
+            from tqdm import tqdm as bar
 
             starts = bar(starts, desc="extend_from")
         for start in starts:
@@ -186,13 +186,13 @@ class BatchBase(abc.ABC, Generic[BatchT, BArrayType, BDeviceType, BDtypeType, BR
         self, idx: Any
     ) -> SubIndexedBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]:
         """A view of some samples, with an index space of its own."""
-        from unienv_data.base.views import SubIndexedBatch  # noqa: PLC0415 - a cycle
+        from unienv_data.base.views import SubIndexedBatch
 
         return SubIndexedBatch(self, idx)
 
     def get_column(self, nested_keys: str | Sequence[str]) -> BatchBase[Any, Any, Any, Any, Any]:
         """A view of one entry of every sample."""
-        from unienv_data.base.views import SubItemBatch  # noqa: PLC0415 - a cycle
+        from unienv_data.base.views import SubItemBatch
 
         return SubItemBatch(self, nested_keys)
 

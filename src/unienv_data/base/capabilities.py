@@ -92,7 +92,7 @@ class Ledger(Protocol):
     def active_start(self, value: int) -> None: ...
 
     def segments(self) -> list[tuple[int, int]]:
-        """Closed segments, oldest first, half-open, as they were added (not clipped to the ring)."""
+        """Closed segments, oldest first, half-open, as added: not clipped to the ring."""
         ...
 
     def add_segment(self, start: int, end: int) -> None:
@@ -106,7 +106,7 @@ class Ledger(Protocol):
     def reset(
         self, head: int, tail: int, segments: Sequence[tuple[int, int]], maintained: bool
     ) -> None:
-        """Replaces everything, as when a buffer is cleared or bound to a storage for the first time.
+        """Replaces everything: a buffer is cleared, or bound to a storage for the first time.
 
         Args:
             head: Rows ever written.
@@ -201,5 +201,3 @@ def supports_flush(storage: object) -> bool:
 def supports_ledger(storage: object) -> bool:
     """Whether the storage keeps its owner's ring position and segments."""
     return _can(storage, "ledger", ("ledger", "append_row", "write_rows"))
-
-

@@ -91,7 +91,7 @@ def _from_slice(index: slice, length: int, place: str) -> slice | RowArray:
     return np.arange(start, stop, step, dtype=np.int64)
 
 
-def _from_sequence(index: Sequence[Any], length: int, place: str) -> RowArray:
+def _from_sequence(index: Sequence[Any], length: int, place: str) -> int | RowArray:
     if not index:
         return np.empty(0, dtype=np.int64)
     bools = [isinstance(entry, (bool, np.bool_)) for entry in index]

@@ -31,9 +31,7 @@ SamplerRNGType = TypeVar("SamplerRNGType", default=Any)
 
 class BatchSampler(
     abc.ABC,
-    Generic[
-        SamplerBatchT, SamplerArrayType, SamplerDeviceType, SamplerDtypeType, SamplerRNGType
-    ],
+    Generic[SamplerBatchT, SamplerArrayType, SamplerDeviceType, SamplerDtypeType, SamplerRNGType],
 ):
     """Draws batches of `batch_size` samples from `data`.
 

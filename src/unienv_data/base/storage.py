@@ -62,7 +62,9 @@ class SpaceStorage(abc.ABC, Generic[BatchT, BArrayType, BDeviceType, BDtypeType,
 
     single_file_ext: ClassVar[str | None] = None
 
-    def __init__(self, single_instance_space: Space[BatchT, BDeviceType, BDtypeType, BRNGType]):
+    def __init__(
+        self, single_instance_space: Space[BatchT, BDeviceType, BDtypeType, BRNGType]
+    ) -> None:
         self.single_instance_space = single_instance_space
         self._open_segment_cursor: int | None = None
 
@@ -216,7 +218,7 @@ class SpaceStorage(abc.ABC, Generic[BatchT, BArrayType, BDeviceType, BDtypeType,
         self,
     ) -> SegmentWriter[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]:
         """Gives a writer that collects a segment aside; several may be open at once."""
-        from unienv_data.base.segment import BufferedSegmentWriter  # noqa: PLC0415 - a cycle
+        from unienv_data.base.segment import BufferedSegmentWriter
 
         return BufferedSegmentWriter(self)
 

@@ -85,7 +85,7 @@ def check_compression(compression: Compression, columns: Sequence[Column]) -> st
         else []
     )
     for codec in codecs:
-        if not isinstance(codec, str) or codec.upper() not in _CODECS:
+        if str(codec).upper() not in _CODECS:
             return f"unknown codec {codec!r}; known are {', '.join(sorted(_CODECS))}"
         name = "uncompressed" if codec.upper() == "NONE" else codec.lower()
         if name != "uncompressed" and not pa.Codec.is_available(name):
@@ -174,9 +174,7 @@ def _physical_path(column: Column) -> str:
     return f"{column.name}.list.element" if is_list else column.name
 
 
-def _write_compression(
-    compression: Compression, columns: Sequence[Column]
-) -> str | dict[str, str]:
+def _write_compression(compression: Compression, columns: Sequence[Column]) -> str | dict[str, str]:
     if compression is None:
         return "NONE"
     if isinstance(compression, str):
@@ -424,10 +422,7 @@ def _from_arrow(column: Column, chunks: pa.ChunkedArray, path: Path) -> ColumnDa
         return _texts(column, array, path)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if column.shape == ():
-        values = array
-    else:
-        values = _list_values(column, array, path)
+    values = array if column.shape == () else _list_values(column, array, path)
     return _numbers(column, values, path).reshape((len(array), *column.shape))
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -101,5 +100,3 @@ class Layout:
 def piece_path(directory: Path, piece: int) -> Path:
     """Where a piece lies."""
     return directory / piece_name(piece)
-
-

@@ -22,7 +22,7 @@ from unienv_interface.backends.numpy import NumpyComputeBackend
 from unienv_interface.space import Space
 from unienv_interface.space.space_utils.serialization_utils import json_to_space, space_to_json
 
-__all__ = ["FORMAT_VERSION", "LedgerRecord", "Manifest"]
+__all__ = ["FORMAT_VERSION", "LedgerRecord", "Manifest", "valid_json"]
 
 FORMAT_VERSION = "1.0"
 """Major and minor version of the directory format. Readers refuse another major by name."""
@@ -96,7 +96,7 @@ class Manifest:
             compression=compression,
             uuid=uuid_module.uuid4().hex,
             capacity=capacity,
-            space=_valid_json(space_to_json(space)),
+            space=valid_json(space_to_json(space)),
             is_materialized=capacity is None,
             writer=writer,
         )
@@ -190,10 +190,24 @@ class Manifest:
 
 
 _KEYS = (
-    "piece_size num_rows column_shapes compression column_dtypes format_version uuid generation "
-    "capacity root synced_rows boot is_materialized adopted_pieces ledger writer "
-    "space"
-).split()
+    "piece_size",
+    "num_rows",
+    "column_shapes",
+    "compression",
+    "column_dtypes",
+    "format_version",
+    "uuid",
+    "generation",
+    "capacity",
+    "root",
+    "synced_rows",
+    "boot",
+    "is_materialized",
+    "adopted_pieces",
+    "ledger",
+    "writer",
+    "space",
+)
 
 
 class _Reader:
@@ -290,12 +304,12 @@ def _dtype_name(column: Column) -> str:
     return "object" if column.is_text else column.dtype.name
 
 
-def _valid_json(value: Any) -> Any:
+def valid_json(value: Any) -> Any:
     """Infinite bounds as strings, which every JSON reader accepts; ours reads both."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):
-        return {str(key): _valid_json(entry) for key, entry in value.items()}
+        return {str(key): valid_json(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_valid_json(entry) for entry in value]
+        return [valid_json(entry) for entry in value]
     return value

@@ -21,7 +21,7 @@ from unienv_data.errors import (
     SchemaMismatchError,
     StorageArgumentError,
 )
-from unienv_data.format.values import ValueRefused, cast_exactly
+from unienv_data.format.values import ValueRefusedError, cast_exactly
 from unienv_interface.backends.numpy import NumpyComputeBackend
 from unienv_interface.errors import UnsupportedSpaceError
 from unienv_interface.space import BinarySpace, BoxSpace, DictSpace, Space, TextSpace
@@ -37,7 +37,20 @@ FOREIGN_TEXT_LENGTH = 4096
 _DTYPES = frozenset(
     np.dtype(name)
     for name in (
-        "bool float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+        [
+            "bool",
+            "float16",
+            "float32",
+            "float64",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "uint8",
+            "uint16",
+            "uint32",
+            "uint64",
+        ]
     )
 )
 _OBJECT = np.dtype(object)
@@ -139,7 +152,7 @@ class Column:
             raise self._refused(place, shape, f"{array.dtype} {array.shape}", array.shape)
         try:
             return cast_exactly(array, self.dtype, rounding=rounding)
-        except ValueRefused as refusal:
+        except ValueRefusedError as refusal:
             raise self._refused(
                 place, shape, f"{array.dtype} {array.shape}: {refusal}", array.shape
             ) from None
@@ -275,7 +288,8 @@ class Schema:
             )
         if isinstance(space, DictSpace):
             children = [(str(key), child) for key, child in space.spaces.items()]
-            wrong = [key for key in space.spaces if not isinstance(key, str)]
+            keys: list[Any] = list(space.spaces)
+            wrong = [key for key in keys if not isinstance(key, str)]
             if wrong:
                 raise UnsupportedSpaceError(
                     f"{place}: column names are str, got {wrong[0]!r}", found=wrong[0]
@@ -389,8 +403,6 @@ class Schema:
         if self.is_dict:
             return dict(zip(self.names, values, strict=True))
         return values[0]
-
-
 
 
 def _column(name: str, space: Space[Any, Any, Any, Any], place: str) -> Column:

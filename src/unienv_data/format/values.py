@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ValueRefused", "cast_exactly"]
+__all__ = ["ValueRefusedError", "cast_exactly"]
 
 
-class ValueRefused(Exception):  # noqa: N818 - never leaves the schema module, which names the column
+class ValueRefusedError(Exception):
     """A value would change by being stored; the text says how."""
 
 
@@ -27,7 +27,7 @@ def cast_exactly(array: NDArray[Any], dtype: np.dtype[Any], *, rounding: bool) -
         `array` itself when nothing is to be done, otherwise a new array.
 
     Raises:
-        ValueRefused: A value does not fit, or the kinds do not mix (bool with numbers of other
+        ValueRefusedError: A value does not fit, or the kinds do not mix (bool with numbers of other
             kinds is one-way: bools become 0 and 1, numbers never become bools).
     """
     source = array.dtype
@@ -36,13 +36,12 @@ def cast_exactly(array: NDArray[Any], dtype: np.dtype[Any], *, rounding: bool) -
     if source.kind == dtype.kind and source.itemsize == dtype.itemsize:
         return array.astype(dtype)  # the other byte order
     if source.kind not in "biuf":
-        raise ValueRefused(f"values of dtype {source} are no numbers")
+        raise ValueRefusedError(f"values of dtype {source} are no numbers")
     if dtype.kind == "b":
-        raise ValueRefused(f"numbers of dtype {source} are no bools")
-    if np.can_cast(source, dtype, "safe"):
-        # int64 to float64 counts as safe for numpy although large integers are rounded.
-        if not (source.kind in "iu" and dtype.kind == "f"):
-            return array.astype(dtype)
+        raise ValueRefusedError(f"numbers of dtype {source} are no bools")
+    # int64 to float64 counts as safe for numpy although large integers are rounded.
+    if np.can_cast(source, dtype, "safe") and not (source.kind in "iu" and dtype.kind == "f"):
+        return array.astype(dtype)
     with np.errstate(all="ignore"):
         result = array.astype(dtype)
         if source.kind == "f" and dtype.kind == "f":
@@ -59,11 +58,13 @@ def cast_exactly(array: NDArray[Any], dtype: np.dtype[Any], *, rounding: bool) -
 def _check_float(array: NDArray[Any], result: NDArray[Any], rounding: bool) -> None:
     overflow = np.isfinite(array) & ~np.isfinite(result)
     if overflow.any():
-        raise ValueRefused(f"{array[overflow].flat[0].item()!r} overflows {result.dtype}")
+        raise ValueRefusedError(f"{array[overflow].flat[0].item()!r} overflows {result.dtype}")
     if not rounding:
         changed = (result.astype(array.dtype) != array) & ~np.isnan(array)
         if changed.any():
-            raise ValueRefused(f"{array[changed].flat[0].item()!r} is not exact in {result.dtype}")
+            raise ValueRefusedError(
+                f"{array[changed].flat[0].item()!r} is not exact in {result.dtype}"
+            )
 
 
 def _check_float_to_integer(array: NDArray[Any], dtype: np.dtype[Any]) -> None:
@@ -72,7 +73,7 @@ def _check_float_to_integer(array: NDArray[Any], dtype: np.dtype[Any]) -> None:
     fits = (array >= float(limits.min)) & (array < float(int(limits.max) + 1))
     fits &= np.trunc(array) == array
     if not fits.all():
-        raise ValueRefused(f"{array[~fits].flat[0].item()!r} is no {dtype}")
+        raise ValueRefusedError(f"{array[~fits].flat[0].item()!r} is no {dtype}")
 
 
 def _check_integer_to_float(array: NDArray[Any], result: NDArray[Any]) -> None:
@@ -83,7 +84,7 @@ def _check_integer_to_float(array: NDArray[Any], result: NDArray[Any]) -> None:
         return
     for before, after in zip(array.ravel().tolist(), result.ravel().tolist(), strict=True):
         if not np.isfinite(after) or int(after) != before:
-            raise ValueRefused(f"{before!r} is not exact in {result.dtype}")
+            raise ValueRefusedError(f"{before!r} is not exact in {result.dtype}")
 
 
 def _check_integer(array: NDArray[Any], dtype: np.dtype[Any]) -> None:
@@ -93,4 +94,4 @@ def _check_integer(array: NDArray[Any], dtype: np.dtype[Any]) -> None:
     low, high = int(array.min()), int(array.max())
     if low < limits.min or high > limits.max:
         wrong = low if low < limits.min else high
-        raise ValueRefused(f"{wrong} is outside {dtype} [{limits.min}, {limits.max}]")
+        raise ValueRefusedError(f"{wrong} is outside {dtype} [{limits.min}, {limits.max}]")

@@ -44,4 +44,3 @@ def process_start(pid: int) -> int | None:
     # The second field is the command in parentheses and may hold spaces; the 22nd is the start.
     fields = text.rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 else None
-

@@ -26,7 +26,7 @@ _held_guard = threading.Lock()
 
 
 def _after_fork_in_child() -> None:
-    global _held_guard  # noqa: PLW0603 - a lock held by a thread that does not exist here
+    global _held_guard
     _held_guard = threading.Lock()
     _held.clear()
 

@@ -188,5 +188,3 @@ class MappedFile:
             return
         self._map = None
         os.close(self._descriptor)
-
-

@@ -14,6 +14,7 @@ from unienv_data.base.batch import BatchBase, BatchT
 from unienv_data.base.capabilities import Ledger, supports_flattened
 from unienv_data.base.indexing import normalize
 from unienv_data.base.storage import SpaceStorage
+from unienv_data.base.views import as_numpy_index
 from unienv_data.errors import (
     CapacityError,
     ReadOnlyError,
@@ -32,6 +33,7 @@ from unienv_interface.backends import (
     BRNGType,
     ComputeBackend,
 )
+from unienv_interface.backends.numpy import NumpyComputeBackend
 
 __all__ = ["CLOSED", "RingBatch", "check_position", "index_with_offset", "live_batches"]
 
@@ -172,17 +174,18 @@ class RingBatch(BatchBase[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]
 
     def _place(self, index: Any) -> Any:
         """Physical form of a logical index; the storage checks what needs no translation."""
-        ledger, capacity = self._ledger, self._capacity
+        ledger, capacity, storage = self._ledger, self._capacity, self.storage
         tail = ledger.tail
         count = ledger.head - tail
         if capacity is None:
-            if count == len(self.storage):
+            if count == len(storage):
                 return index
-            return native_rows(self.storage, normalize(index, count, "the buffer"))
-        if count == capacity and tail % capacity == 0:
+        elif count == capacity and tail % capacity == 0:
             return index
+        if storage.backend is not NumpyComputeBackend:
+            index = as_numpy_index(storage.backend, index)
         rows = to_physical(normalize(index, count, "the buffer"), tail, capacity)
-        return native_rows(self.storage, rows)
+        return native_rows(storage, rows)
 
     @override
     def get_at(self, idx: Any) -> Any:

@@ -21,7 +21,7 @@ from unienv_data.storages._options import Options
 
 __all__ = ["BankPlace", "find_place"]
 
-_MEMORY_ROOT = Path("/dev/shm")  # noqa: S108 - private directories are made below it
+_MEMORY_ROOT = Path("/dev/shm")
 _HEADROOM = 2  # times the rows' bytes must be free in memory
 
 

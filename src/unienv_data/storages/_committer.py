@@ -16,8 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-
-
 from unienv_data.errors import FormatError, ManifestError, MissingPieceError, MissingStorageError
 from unienv_data.format.codec import decode
 from unienv_data.format.layout import (
@@ -41,7 +39,7 @@ from unienv_data.io.atomic import (
 )
 from unienv_data.io.boot import boot_id
 
-__all__ = ["Committer", "CommitRecord", "read_manifest", "trusted"]
+__all__ = ["CommitRecord", "Committer", "read_manifest", "trusted"]
 
 _SYNCED_NAME = "synced.json"
 
@@ -203,9 +201,9 @@ class Committer:
     def _remove_litter(self) -> None:
         for entry in os.scandir(self.directory):
             name = entry.name
-            if name.endswith(".tmp") and name.startswith((".part-", f".{MANIFEST_NAME}")):
-                remove_quietly(Path(entry.path))
-            elif name == f".{COMMIT_NAME}.tmp":
+            if (
+                name.endswith(".tmp") and name.startswith((".part-", f".{MANIFEST_NAME}"))
+            ) or name == f".{COMMIT_NAME}.tmp":
                 remove_quietly(Path(entry.path))
 
     # -- writing -----------------------------------------------------------------------------

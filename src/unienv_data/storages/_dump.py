@@ -15,7 +15,7 @@ import numpy as np
 from unienv_data.errors import FormatError, StorageError, StorageExistsError
 from unienv_data.format.codec import ColumnData, Footer, Texts, encode
 from unienv_data.format.layout import MANIFEST_NAME, WORK_NAME
-from unienv_data.format.manifest import Manifest
+from unienv_data.format.manifest import Manifest, valid_json
 from unienv_data.io.atomic import remove_quietly, space_error
 from unienv_data.io.boot import boot_id
 from unienv_data.io.lock import WriterLock
@@ -99,15 +99,13 @@ def _copied(manifest: Manifest, pieces: PieceFiles) -> Manifest:
         manifest = replace(
             manifest,
             uuid=uuid_module.uuid4().hex,
-            space=space_to_json(manifest.schema.to_space()),
+            space=valid_json(space_to_json(manifest.schema.to_space())),
             adopted_pieces=0,
         )
     return replace(manifest, synced_rows=manifest.num_rows, boot=boot_id())
 
 
-def _even(
-    pieces: PieceFiles, manifest: Manifest, piece_size: int
-) -> Iterator[list[ColumnData]]:
+def _even(pieces: PieceFiles, manifest: Manifest, piece_size: int) -> Iterator[list[ColumnData]]:
     """The rows in runs of `piece_size`; decoding verifies checksums, so no damage is copied."""
     every = range(len(manifest.schema.columns))
     rest: list[ColumnData] | None = None
@@ -150,5 +148,3 @@ def _stage(committer: Committer, copy: Manifest, piece: int, data: list[ColumnDa
     footer = Footer(copy.uuid or "", piece, rows, copy.generation)
     encoded = encode(copy.schema, data, footer, copy.compression)
     return committer.stage(piece, encoded, sync=True)
-
-

@@ -82,7 +82,8 @@ def resolve_schema(manifest: Manifest, directory: Path) -> Manifest:
 def stored_space(manifest: Manifest) -> Space[Any, Any, Any, Any]:
     """The space as it was given to `create`, else the widest one that fits the columns."""
     if manifest.space is not None:
-        return json_to_space(manifest.space, NumpyComputeBackend, None)
+        space: Space[Any, Any, Any, Any] = json_to_space(manifest.space, NumpyComputeBackend, None)
+        return space
     return manifest.schema.to_space()
 
 

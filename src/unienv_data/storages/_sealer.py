@@ -83,7 +83,7 @@ class Sealer:
                 self._busy = True
             try:
                 self._seal(piece)
-            except BaseException as error:  # noqa: BLE001 - it is raised by the caller's next call
+            except BaseException as error:  # noqa: BLE001 - raised by the next call
                 self._error = error
             finally:
                 with self._changed:

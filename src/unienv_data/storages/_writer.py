@@ -19,11 +19,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from unienv_data.bank.bank import APPENDED, CLEAN, REWRITTEN, Bank
 from unienv_data.bank.columns import TextColumn
-from unienv_data.bank.journal import ACTIVE, BOUND, HEAD, MAINTAINED, ROWS, TAIL
-from unienv_data.bank.journal import Journal, StorageLedger
+from unienv_data.bank.journal import (
+    ACTIVE,
+    BOUND,
+    HEAD,
+    MAINTAINED,
+    ROWS,
+    TAIL,
+    Journal,
+    StorageLedger,
+)
 from unienv_data.base.indexing import RowArray
 from unienv_data.errors import CommitConflictError
 from unienv_data.format.codec import ColumnData, Footer, Texts, encode
@@ -45,6 +54,7 @@ _ENCODERS = 2
 class _CommittedPieces(PieceFiles):
     """A writer's pieces: what the manifest counts, and nothing beyond."""
 
+    @override
     def load(self, piece: int, columns: Sequence[int]) -> list[ColumnData] | None:
         data = super().load(piece, columns)
         counted = self.counted(piece)
@@ -481,9 +491,7 @@ class Writer:
         rows = piece * size
         if rows > self.manifest.num_rows:
             self.committer.write_manifest(
-                self.manifest.next(
-                    num_rows=rows, boot=boot_id(), ledger=self._ledger_record(rows)
-                ),
+                self.manifest.next(num_rows=rows, boot=boot_id(), ledger=self._ledger_record(rows)),
                 sync=False,
             )
             self._committed()
@@ -571,8 +579,7 @@ class Writer:
             else:
                 with ThreadPoolExecutor(_ENCODERS) as pool:
                     futures = [pool.submit(encode_one, piece) for piece in pieces]
-                    for future in futures:
-                        done.append(future.result())
+                    done.extend(future.result() for future in futures)
         except BaseException:
             for piece in pieces:
                 for path in self.directory.glob(f".part-{piece:06d}.parquet.*.tmp"):

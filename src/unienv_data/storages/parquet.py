@@ -46,8 +46,14 @@ from unienv_data.format.schema import DEFAULT_KEY, Schema
 from unienv_data.io.atomic import replace_file, space_error
 from unienv_data.storages._column_view import ColumnView
 from unienv_data.storages._dump import dump
-from unienv_data.storages._opening import check_capacity, find, find_raw, resolve_schema
-from unienv_data.storages._opening import Found, stored_space
+from unienv_data.storages._opening import (
+    Found,
+    check_capacity,
+    find,
+    find_raw,
+    resolve_schema,
+    stored_space,
+)
 from unienv_data.storages._options import Options
 from unienv_data.storages._reader import Reader
 from unienv_data.storages._segment_writer import ParquetSegmentWriter
@@ -217,9 +223,7 @@ class ParquetStorage(
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise space_error(error, directory, "create") from error
-        replace_file(
-            directory / MANIFEST_NAME, manifest.dump(), sync=options.durability == "power"
-        )
+        replace_file(directory / MANIFEST_NAME, manifest.dump(), sync=options.durability == "power")
         self = cls.__new__(cls)
         self._open(
             single_instance_space, directory, capacity=capacity, read_only=False, options=options
@@ -294,7 +298,7 @@ class ParquetStorage(
         Args:
             path: A storage's directory, or one of any Parquet files with equal columns.
         """
-        from unienv_data.replay_buffer.replay_buffer import ReplayBuffer  # noqa: PLC0415 - upwards
+        from unienv_data.replay_buffer.replay_buffer import ReplayBuffer
 
         directory = Path(path)
         found = find_raw(directory)
@@ -380,16 +384,21 @@ class ParquetStorage(
 
     @property
     def _bank(self) -> Bank:
+        self._check_open()
         half = self._writer if self._writer is not None else self._reader
-        if self._closed or half is None:
+        if half is None:
+            raise StorageError(f"{self._directory}: the storage was never opened")
+        return half.bank
+
+    def _check_open(self) -> None:
+        if self._closed:
             raise StorageClosedError(
                 f"{self._directory}: the storage is closed; open it again with load_from",
                 path=str(self._directory),
             )
-        return half.bank
 
     def _write_half(self, operation: str) -> Writer:
-        self._bank  # noqa: B018 - raises when closed
+        self._check_open()
         if self._writer is None:
             raise ReadOnlyError(
                 f"{operation}: {self._directory} is open read-only; open it with read_only=False",
@@ -450,7 +459,7 @@ class ParquetStorage(
     @property
     def _cached_piece_tables(self) -> dict[int, str]:
         """Pieces that are in the bank."""
-        return {piece: "in the bank" for piece in self._bank.present_pieces()}
+        return dict.fromkeys(self._bank.present_pieces(), "in the bank")
 
     @override
     def __len__(self) -> int:
@@ -499,7 +508,7 @@ class ParquetStorage(
     def refresh(self) -> int:
         """Moves a read-only storage to the newest commit, and gives its number of rows."""
         with self._lock:
-            self._bank  # noqa: B018 - raises when closed
+            self._check_open()
             if self._reader is not None:
                 self._length = self._reader.refresh()
             return self._length
@@ -563,7 +572,7 @@ class ParquetStorage(
 
     @override
     def extend_length(self, length: int) -> None:
-        """Makes a growing storage longer; the new rows read as zeros and count once they are set."""
+        """Makes a growing storage longer; new rows read as zeros and count once set."""
         with self._lock:
             writer = self._write_half("extend_length")
             self._check_growing("extend_length")
@@ -646,8 +655,8 @@ class ParquetStorage(
                 self._segment_cursor = row + 1
             else:
                 self.set(row, value)
-                self._segment_cursor = row + 1 if self._capacity is None else (
-                    (row + 1) % self._capacity
+                self._segment_cursor = (
+                    row + 1 if self._capacity is None else ((row + 1) % self._capacity)
                 )
 
     @override
@@ -716,7 +725,7 @@ class ParquetStorage(
         if self._writer is not None:
             return self._writer.ledger
         if self._reader is None:
-            self._bank  # noqa: B018 - raises that it is closed
+            self._check_open()
             raise StorageError("the storage is not open")
         return self._reader.ledger
 
@@ -726,18 +735,23 @@ class ParquetStorage(
             window = self._window
             if not window.start <= position < window.stop:
                 self._open_window(position)
-            stored = []
+            stored: list[Any] = []
+            is_ready = True
             try:
                 for name, dtype, shape, types, limit in self._hot_checks:
                     item = value if name is None else value[name]
                     kind = type(item)
                     if kind is np.ndarray:
                         if item.dtype is not dtype or item.shape != shape:
-                            raise _NeedsCare
+                            is_ready = False
+                            break
                     elif kind not in types and (kind is not float or not -limit <= item <= limit):
-                        raise _NeedsCare
+                        is_ready = False
+                        break
                     stored.append(item)
-            except (_NeedsCare, KeyError, TypeError):
+            except (KeyError, TypeError):
+                is_ready = False
+            if not is_ready:  # not in stored form already: look closely
                 place = f"append {self._place}"
                 stored = self._in_stored_order(self._schema.check_row(value, place))
             for number, column, heap in self._hot_texts:
@@ -815,7 +829,7 @@ class ParquetStorage(
                 the same call succeeds once there is space.
         """
         if self._writer is None or self._closed:
-            self._bank  # noqa: B018 - raises when closed
+            self._check_open()
             return
         self._write_half("flush").sealer.drain()
         with self._lock:
@@ -838,7 +852,7 @@ class ParquetStorage(
             return
         self.flush()
         with self._lock:
-            self._bank  # noqa: B018 - raises when closed
+            self._check_open()
             half: Any = self._writer if self._writer is not None else self._reader
             dump(half.manifest, half.pieces, target)
 
@@ -876,6 +890,7 @@ class ParquetStorage(
         self._window.shut()
         self._hot_arrays, self._hot_texts = [], []
 
+    @override
     def __del__(self) -> None:
         if getattr(self, "_closed", True):
             return
@@ -923,10 +938,6 @@ class ParquetStorage(
             self._open(**arguments, read_only=state["read_only"])
         except StorageLockedError:
             self._open(**arguments, read_only=True)
-
-
-class _NeedsCare(Exception):  # noqa: N818 - control flow inside append_row
-    """A value is not in stored form already."""
 
 
 def _fast_types(column: Any) -> tuple[Any, tuple[int, ...], frozenset[type], float]:
@@ -978,4 +989,3 @@ def _own(manifest: Manifest, space: Any, capacity: int | None, compression: Any)
     if compression is not _KEEP and compression != manifest.compression:
         manifest = replace(manifest, compression=compression)
     return manifest
-

@@ -26,7 +26,9 @@ class _Entry:
 
 _entries: dict[str, _Entry] = {}
 _aliases = {
-    "unienv_data.storages.common.FlattenedStorage": "unienv_data.storages.flattened.FlattenedStorage"
+    "unienv_data.storages.common.FlattenedStorage": (
+        "unienv_data.storages.flattened.FlattenedStorage"
+    )
 }
 
 

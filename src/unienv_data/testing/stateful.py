@@ -11,6 +11,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from typing_extensions import override
 
 from unienv_data.storages.parquet import ParquetStorage
 from unienv_data.testing.oracle import Oracle, assert_batches_equal, take
@@ -54,6 +55,7 @@ class ParquetStorageMachine(RuleBasedStateMachine):
         self.oracle = Oracle(space, capacity)
         self.unset = 0  # rows at the end that were never set: they do not survive a reopening
 
+    @override
     def teardown(self) -> None:
         """Closes and removes everything."""
         if hasattr(self, "storage"):
@@ -167,7 +169,7 @@ class ParquetStorageMachine(RuleBasedStateMachine):
         """Reads the flushed rows through another object."""
         self.storage.flush()
         if mode == "pickle":
-            reader = pickle.loads(pickle.dumps(self.storage))  # noqa: S301 - our own
+            reader = pickle.loads(pickle.dumps(self.storage))
         else:
             directory = self.directory
             if mode == "dump":

@@ -11,11 +11,30 @@ import numpy as np
 from unienv_interface.backends.numpy import NumpyComputeBackend
 from unienv_interface.space import BinarySpace, BoxSpace, DictSpace, Space, TextSpace
 
-__all__ = ["NUMBER_DTYPES", "SHAPES", "batch_of", "batches", "box", "dict_spaces", "spaces", "texts"]
+__all__ = [
+    "NUMBER_DTYPES",
+    "SHAPES",
+    "batch_of",
+    "batches",
+    "box",
+    "dict_spaces",
+    "spaces",
+    "texts",
+]
 
-NUMBER_DTYPES = (
-    "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
-)
+NUMBER_DTYPES = [
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
 SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (3,), (1, 1), (2, 3), (2, 2, 3), (3, 0), (0,))
 
 
@@ -26,9 +45,7 @@ def box(dtype: str, shape: tuple[int, ...]) -> BoxSpace:
 
 def texts(max_length: int) -> st.SearchStrategy[str]:
     """Any Unicode text, NULs and characters beyond the basic plane included."""
-    return st.text(
-        st.characters(exclude_categories=("Cs",)), min_size=0, max_size=max_length
-    )
+    return st.text(st.characters(exclude_categories=["Cs"]), min_size=0, max_size=max_length)
 
 
 def spaces() -> st.SearchStrategy[Space[Any, Any, Any, Any]]:
@@ -64,7 +81,7 @@ def batch_of(space: Any, count: int, rng: np.random.Generator) -> Any:
         return result
     shape = (count, *space.shape)
     if isinstance(space, BinarySpace):
-        return rng.random(shape) < 0.5  # noqa: PLR2004 - a fair coin
+        return rng.random(shape) < 0.5
     dtype = np.dtype(space.dtype)
     raw = rng.bytes(math.prod(shape) * dtype.itemsize)
     return np.frombuffer(raw, dtype=dtype).reshape(shape).copy()

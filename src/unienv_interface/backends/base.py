@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeAlias
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, override
 
 from unienv_interface.errors import BackendError
 
@@ -49,10 +49,11 @@ class BackendMeta(type):
         if name.startswith("__") and name != "__array_namespace_info__":
             raise AttributeError(name)
         try:
-            return getattr(cls.namespace(), name)  # type: ignore[attr-defined]
+            return getattr(cls.namespace(), name)
         except AttributeError:
             raise AttributeError(f"backend {cls!r} has no {name!r}") from None
 
+    @override
     def __repr__(cls) -> str:
         return str(getattr(cls, "simplified_name", cls.__name__))
 
@@ -84,9 +85,7 @@ class IndexedUpdate:
         return array
 
 
-class ComputeBackend(
-    Generic[BArrayType, BDeviceType, BDtypeType, BRNGType], metaclass=BackendMeta
-):
+class ComputeBackend(Generic[BArrayType, BDeviceType, BDtypeType, BRNGType], metaclass=BackendMeta):
     """Base of all backends.
 
     Besides what is listed here a backend has every function and dtype name of the array API, and
@@ -198,7 +197,8 @@ class ComputeBackend(
         if cls.is_backendarray(data):
             return fn(data)
         if isinstance(data, Mapping):
-            return type(data)(  # type: ignore[call-arg]
+            kind: Any = type(data)
+            return kind(
                 {key: cls.map_fn_over_arrays(value, fn) for key, value in data.items()}
             )
         if isinstance(data, (list, tuple)):
@@ -229,7 +229,5 @@ class ComputeBackend(
         shape = list(data.shape)
         shape[dim] = missing
         namespace: Any = cls.namespace()
-        padding = namespace.full(
-            tuple(shape), value, dtype=data.dtype, device=cls.device(data)
-        )
+        padding = namespace.full(tuple(shape), value, dtype=data.dtype, device=cls.device(data))
         return namespace.concat([data, padding], axis=dim)

@@ -123,7 +123,8 @@ class NumpyComputeBackend(
     @classmethod
     @override
     def namespace(cls) -> types.ModuleType:
-        return _namespace
+        module: types.ModuleType = _namespace
+        return module
 
     @staticmethod
     @override
@@ -143,17 +144,17 @@ class NumpyComputeBackend(
     @staticmethod
     @override
     def dtype_is_real_integer(dtype: Any) -> bool:
-        return np.dtype(dtype).kind in "iu"
+        return bool(np.dtype(dtype).kind in "iu")
 
     @staticmethod
     @override
     def dtype_is_real_floating(dtype: Any) -> bool:
-        return np.dtype(dtype).kind == "f"
+        return bool(np.dtype(dtype).kind == "f")
 
     @staticmethod
     @override
     def dtype_is_boolean(dtype: Any) -> bool:
-        return np.dtype(dtype).kind == "b"
+        return bool(np.dtype(dtype).kind == "b")
 
     @staticmethod
     @override

@@ -29,14 +29,10 @@ __all__ = [
     "PyTorchRNGType",
 ]
 
-PyTorchArrayType: TypeAlias = Any
+PyTorchArrayType: Any = Any if torch is None else torch.Tensor
 PyTorchDeviceType: TypeAlias = Any
-PyTorchDtypeType: TypeAlias = Any
-PyTorchRNGType: TypeAlias = Any
-if torch is not None:
-    PyTorchArrayType = torch.Tensor
-    PyTorchDtypeType = torch.dtype
-    PyTorchRNGType = torch.Generator
+PyTorchDtypeType: Any = Any if torch is None else torch.dtype
+PyTorchRNGType: Any = Any if torch is None else torch.Generator
 
 
 def _require() -> Any:
@@ -135,7 +131,8 @@ def _placed(values: Any, device: Any) -> Any:
 class _PyTorchMeta(BackendMeta):
     """Looks defaults up when they are asked for: there may be no torch."""
 
-    def __getattr__(cls, name: str) -> Any:
+    @override
+    def __getattr__(cls, name: str) -> Any:  # noqa: N805 - ruff does not see the metaclass
         if name in _LATE:
             return _LATE[name](_require())
         return super().__getattr__(name)
@@ -155,7 +152,7 @@ _LATE: dict[str, Any] = {
 
 
 class PyTorchComputeBackend(
-    ComputeBackend[PyTorchArrayType, PyTorchDeviceType, PyTorchDtypeType, PyTorchRNGType],
+    ComputeBackend[Any, Any, Any, Any],
     metaclass=_PyTorchMeta,
 ):
     """torch tensors on any device."""
@@ -168,7 +165,8 @@ class PyTorchComputeBackend(
     @override
     def namespace(cls) -> types.ModuleType:
         _require()
-        return _namespace
+        module: types.ModuleType = _namespace
+        return module
 
     @staticmethod
     @override

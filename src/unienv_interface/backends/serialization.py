@@ -45,11 +45,11 @@ def deserialize_backend(name: str) -> Any:
         UnknownBackendError: No backend has this name.
     """
     if name == "numpy":
-        from unienv_interface.backends.numpy import NumpyComputeBackend  # noqa: PLC0415 - on use
+        from unienv_interface.backends.numpy import NumpyComputeBackend
 
         return NumpyComputeBackend
     if name == "pytorch":
-        from unienv_interface.backends.pytorch import PyTorchComputeBackend  # noqa: PLC0415 - on use
+        from unienv_interface.backends.pytorch import PyTorchComputeBackend
 
         return PyTorchComputeBackend
     raise UnknownBackendError(f"no array backend is called {name!r}; there are numpy, pytorch")
@@ -63,11 +63,12 @@ def serialize_dtype(backend: Any, dtype: Any) -> str | None:
     """
     if dtype is None:
         return None
+    name: str
     if backend.simplified_name == "numpy" or dtype in (bool, int, float):
-        import numpy as np  # noqa: PLC0415 - only here
+        import numpy as np
 
         try:
-            name = np.dtype(dtype).name
+            name = str(np.dtype(dtype).name)
         except TypeError:
             name = str(dtype)
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from typing_extensions import override
+
 __all__ = ["SpaceMetadata"]
 
 
@@ -20,18 +22,23 @@ class SpaceMetadata(Mapping[str, Any]):
     def __init__(self, data: Mapping[str, Any] | None = None) -> None:
         self._data = {_key(key): _frozen(value) for key, value in (data or {}).items()}
 
+    @override
     def __getitem__(self, key: str) -> Any:
         return self._data[key]
 
+    @override
     def __iter__(self) -> Iterator[str]:
         return iter(self._data)
 
+    @override
     def __len__(self) -> int:
         return len(self._data)
 
+    @override
     def __hash__(self) -> int:
         return hash(tuple(sorted((key, repr(value)) for key, value in self._data.items())))
 
+    @override
     def __repr__(self) -> str:
         return f"SpaceMetadata({self.to_dict()!r})"
 

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Generic, Literal
 
-from typing_extensions import Self, TypeVar
+from typing_extensions import Self, TypeVar, override
 
 from unienv_interface.backends.base import BDeviceType, BDtypeType, BRNGType
 from unienv_interface.errors import SpaceDefinitionError
@@ -130,13 +130,16 @@ class Space(abc.ABC, Generic[SpaceDataT, BDeviceType, BDtypeType, BRNGType]):
     def __contains__(self, x: Any) -> bool:
         return self.contains(x)
 
+    @override
     def __repr__(self) -> str:
         return self.get_repr()
 
     @abc.abstractmethod
+    @override
     def __eq__(self, other: object) -> bool:
         """Same kind, backend, shapes, dtypes and bounds; metadata does not matter."""
 
+    @override
     def __hash__(self) -> int:
         return hash((type(self).__name__, repr(self.backend), str(self.shape)))
 

@@ -8,9 +8,7 @@ from typing import Any
 __all__ = ["flatten_keys_in_mapping", "nested_get", "unflatten_keys_in_mapping"]
 
 
-def flatten_keys_in_mapping(
-    data: Mapping[str, Any], nested_separator: str = "/"
-) -> dict[str, Any]:
+def flatten_keys_in_mapping(data: Mapping[str, Any], nested_separator: str = "/") -> dict[str, Any]:
     """One level of joined keys; empty mappings stay as values."""
     result: dict[str, Any] = {}
     for key, value in data.items():
@@ -37,7 +35,9 @@ def unflatten_keys_in_mapping(
         for parent in parents:
             level = level.setdefault(parent, {})
             if not isinstance(level, MutableMapping):
-                raise ValueError(f"{joined!r} lies below a key that has a value already")
+                raise ValueError(  # noqa: TRY004 - the keys contradict each other
+                    f"{joined!r} lies below a key that has a value already"
+                )
         if last in level:
             raise ValueError(f"{joined!r} is a value and a prefix of other keys")
         level[last] = value

@@ -19,7 +19,9 @@ __all__ = [
 ]
 
 _RENAMED = {
-    "unienv_data.storages.common.FlattenedStorage": "unienv_data.storages.flattened.FlattenedStorage"
+    "unienv_data.storages.common.FlattenedStorage": (
+        "unienv_data.storages.flattened.FlattenedStorage"
+    )
 }
 
 

@@ -60,8 +60,7 @@ def test_segments_are_kept_and_forgotten(tmp_path: Path) -> None:
 def test_the_ledger_is_words_of_the_journal(tmp_path: Path, growing: bool) -> None:
     journal = Journal(tmp_path, "u", 7 if growing else 0)
     ledger = StorageLedger(journal, growing=growing)
-    assert not ledger.is_bound
-    assert not ledger.knows_segments
+    assert (ledger.is_bound, ledger.knows_segments) == (False, False)
     ledger.reset(7, 0 if growing else 3, [(3, 5)], maintained=True)
     assert (ledger.head, ledger.tail) == (7, 0 if growing else 3)
     assert ledger.is_bound

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unienv_data.format.values import ValueRefused, cast_exactly
+from unienv_data.format.values import ValueRefusedError, cast_exactly
 
 
 def cast(values: Any, source: str, target: str, *, rounding: bool = False) -> Any:
@@ -53,7 +53,7 @@ def test_values_that_fit_are_kept(values: Any, source: str, target: str) -> None
     ],
 )
 def test_values_that_would_change_are_refused(values: Any, source: str, target: str) -> None:
-    with pytest.raises(ValueRefused):
+    with pytest.raises(ValueRefusedError):
         cast(values, source, target)
 
 

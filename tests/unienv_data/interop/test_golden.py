@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from content import COUNT, batch
 
 from unienv_data.replay_buffer import ReplayBuffer
 from unienv_data.storages.parquet import ParquetStorage
@@ -17,8 +17,6 @@ from unienv_interface.backends.numpy import NumpyComputeBackend as B
 from unienv_interface.space import DictSpace
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-sys.path.insert(0, str(GOLDEN))
-from content import COUNT, batch  # noqa: E402 - the path is set above
 
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir() if (path / "growing").is_dir())
 
@@ -80,9 +78,7 @@ def test_they_can_be_written_to(golden: Path, name: str) -> None:
     assert isinstance(space, DictSpace)
     expected = {key: batch()[key] for key in space.spaces}
     bound = COUNT if name == "bounded" else None
-    with ParquetStorage.load_from(
-        golden / name, space, capacity=bound, read_only=False
-    ) as storage:
+    with ParquetStorage.load_from(golden / name, space, capacity=bound, read_only=False) as storage:
         storage.set([0, 5], take(expected, [1, 2]))
         if bound is None:
             storage.mark_segment_start(COUNT)

@@ -121,7 +121,9 @@ def test_a_directory_of_other_writers_files(tmp_path: Path) -> None:
     vectors = [[float(3 * r + k) for k in range(3)] for r in range(9)]
     texts = [f"t{r}" for r in range(9)]
     pd.DataFrame({"v": vectors[:2], "t": texts[:2]}).to_parquet(tmp_path / "a.parquet")
-    frame = pl.DataFrame({"v": vectors[2:7], "t": texts[2:7]}, schema_overrides={"v": pl.List(pl.Float64)})
+    frame = pl.DataFrame(
+        {"v": vectors[2:7], "t": texts[2:7]}, schema_overrides={"v": pl.List(pl.Float64)}
+    )
     frame.write_parquet(tmp_path / "b.parquet", row_group_size=2)
     rest = pd.DataFrame({"v": vectors[7:], "t": texts[7:]})
     duckdb.sql(f"COPY (SELECT v, t FROM rest) TO '{tmp_path}/c.parquet' (FORMAT parquet)")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from content import COUNT, DTYPES, SHAPES, batch
 
 from unienv_data.replay_buffer import ReplayBuffer
 from unienv_data.storages.parquet import ParquetStorage
@@ -19,8 +19,6 @@ from unienv_interface.backends.numpy import NumpyComputeBackend as B
 from unienv_interface.space import BinarySpace, BoxSpace, DictSpace, TextSpace
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-sys.path.insert(0, str(GOLDEN))
-from content import COUNT, DTYPES, SHAPES, batch  # noqa: E402 - the path is set above
 
 pytestmark = pytest.mark.upstream
 
@@ -74,9 +72,7 @@ print("equal")
 
 
 @pytest.mark.parametrize("capacity", [None, COUNT])
-def test_upstream_reads_ours(
-    tmp_path: Path, upstream_python: Path, capacity: int | None
-) -> None:
+def test_upstream_reads_ours(tmp_path: Path, upstream_python: Path, capacity: int | None) -> None:
     path = tmp_path / "s"
     with ParquetStorage.create(
         space(), cache_path=path, piece_size=4, capacity=capacity
@@ -103,7 +99,8 @@ from unienv_data import ReplayBuffer
 from unienv_interface.backends.numpy import NumpyComputeBackend as B
 path, step = sys.argv[2], sys.argv[3]
 buffer = ReplayBuffer.load_from(path, backend=B, read_only=step == "read")
-print(buffer.get_at(...)["x"].tolist(), buffer.get_segments(), buffer.single_space["x"].low.tolist())
+low = buffer.single_space["x"].low.tolist()
+print(buffer.get_at(...)["x"].tolist(), buffer.get_segments(), low)
 if step == "write":
     buffer.extend({"x": np.array([100.0, 101.0])})
     buffer.dumps(path)

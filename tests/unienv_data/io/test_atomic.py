@@ -49,9 +49,7 @@ def test_short_writes_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("count", [2, 40])
-def test_every_file_is_synced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_every_file_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     paths = [tmp_path / str(number) for number in range(count)]
     for path in paths:
         path.write_bytes(b"x")

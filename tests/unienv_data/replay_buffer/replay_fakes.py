@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 from typing_extensions import Self, override
-from unienv_data.base.storage import SpaceStorage
-from unienv_interface.backends.numpy import NumpyComputeBackend
 
 from unienv_data.base.indexing import normalize
+from unienv_data.base.storage import SpaceStorage
 from unienv_data.errors import SampleError
+from unienv_interface.backends.numpy import NumpyComputeBackend
 from unienv_interface.space import BoxSpace, DictSpace
 
 SPACE: Any = DictSpace(
@@ -60,6 +60,7 @@ class Disk:
         self.words = {"head": 0, "tail": 0, "active": -1, "maintained": 0, "bound": 0, "known": 0}
         self.segments: list[tuple[int, int]] = []
         self.ticks = 0
+        self.writers = 0
         self.kill_at: int | None = None
 
     def tick(self) -> None:
@@ -95,6 +96,9 @@ class PlainStorage(SpaceStorage[Any, Any, Any, Any, Any]):
         self.disk = disk
         self.read_only = read_only
         self.fails = False
+        if not read_only:
+            disk.writers += 1
+        self.number = disk.writers
 
     @classmethod
     @override
@@ -180,7 +184,8 @@ class PlainStorage(SpaceStorage[Any, Any, Any, Any, Any]):
 
     @override
     def close(self) -> None:
-        self.disk.words["known"] = 0
+        if not self.read_only and self.number == self.disk.writers:  # else it is long dead
+            self.disk.words["known"] = 0
 
 
 class FakeLedger:

@@ -206,3 +206,28 @@ def test_metadata_is_bound_to_the_commit(tmp_path: Path) -> None:
     data = json.loads((tmp_path / "rb" / "metadata.json").read_text())
     assert data["ledger"] == {"generation": 0, "head": 5, "tail": 1}
     assert (data["count"], data["offset"]) == (4, 1)
+
+
+@pytest.mark.parametrize("capacity", [None, 4])
+def test_killed_while_opening(tmp_path: Path, capacity: int | None) -> None:
+    buffer = create(tmp_path / "rb", capacity)
+    for start in (1, 4):
+        buffer.extend(batch([start, start + 1, start + 2]))
+    expected = seen(buffer)
+    buffer.close()
+    disk = load(tmp_path / "rb").storage.disk
+    tick = 0
+    while True:
+        disk.kill_at = disk.ticks + tick
+        try:
+            load(tmp_path / "rb", read_only=False)
+        except Killed:
+            disk.recover()
+        else:
+            break
+        disk.words["known"] = 0
+        assert seen(load(tmp_path / "rb")) == expected
+        tick += 1
+    disk.kill_at = None
+    assert tick > 2
+    assert seen(load(tmp_path / "rb", read_only=False)) == expected

@@ -158,7 +158,7 @@ def batch_differing_spaces(spaces: Sequence[Any], device: Any = None) -> Any:
         if any(s.keys() != first.keys() for s in spaces):
             raise SpaceMismatchError("batch_differing_spaces: the keys differ")
         pairs = [
-            (key, batch_differing_spaces([s[key] for s in spaces], device)) for key in first.keys()  # noqa: SIM118 - keys of a space
+            (key, batch_differing_spaces([s[key] for s in spaces], device)) for key in first.spaces
         ]
         return DictSpace(first.backend, pairs, device)
     if isinstance(first, TupleSpace) and not isinstance(first, UnionSpace):
@@ -205,7 +205,7 @@ def _row_space(space: Any, row: int) -> Any:
     if isinstance(space, TupleSpace) and not isinstance(space, UnionSpace):
         children = [_row_space(child, row) for child in space.spaces]
         return TupleSpace(space.backend, children, space.device, space.metadata)
-    unsupported("unbatch_spaces", space)
+    return unsupported("unbatch_spaces", space)
 
 
 # -- data ------------------------------------------------------------------------------------
@@ -275,9 +275,7 @@ def _(space: Any, items: Any, index: Any, value: Any) -> Any:
 @set_at.register
 def _(space: DictSpace, items: Any, index: Any, value: Any) -> Any:
     return {
-        key: set_at(
-            child, items[key], index, value[key] if isinstance(value, Mapping) else value
-        )
+        key: set_at(child, items[key], index, value[key] if isinstance(value, Mapping) else value)
         for key, child in space.spaces.items()
     }
 
@@ -300,7 +298,7 @@ def _(space: BatchedSpace, items: Any, index: Any, value: Any) -> Any:
 
 @singledispatch
 def concatenate(space: Any, items: Iterable[Any], axis: int = 0) -> Any:
-    """Stacks single samples into a batch. (The name is historical.)
+    """Stacks single samples into a batch; the name is historical.
 
     Args:
         space: Space of one sample.
@@ -406,7 +404,9 @@ def reshape_batch_size_in_data(
 
     def change(array: Any) -> Any:
         shape = (*new, *tuple(array.shape)[len(old) :])
-        return array.reshape(shape) if isinstance(array, np.ndarray) else backend.reshape(array, shape)
+        return (
+            array.reshape(shape) if isinstance(array, np.ndarray) else backend.reshape(array, shape)
+        )
 
     return _over_data(data, change)
 
@@ -462,7 +462,7 @@ def _over_children(space: Any, change: Any) -> Space[Any, Any, Any, Any]:
     if isinstance(space, TupleSpace) and not isinstance(space, UnionSpace):
         children = [change(child) for child in space.spaces]
         return TupleSpace(space.backend, children, space.device, space.metadata)
-    unsupported("reshaping a batch", space)
+    return unsupported("reshaping a batch", space)
 
 
 def _over_data(data: Any, change: Any) -> Any:

@@ -31,7 +31,8 @@ def flat_dim(space: Any, start_dim: int = 0) -> int | None:
 @flat_dim.register(BoxSpace)
 @flat_dim.register(BinarySpace)
 def _(space: Any, start_dim: int = 0) -> int | None:
-    return math.prod(space.shape[start_dim:])
+    size: int = math.prod(space.shape[start_dim:])
+    return size
 
 
 @flat_dim.register
@@ -115,8 +116,12 @@ def _(space: Any, start_dim: int = 0) -> Any:
     backend = space.backend
     boxes = [flatten_space(child, start_dim) for child in _children(space)]
     dtype = _promoted(backend, [box.dtype for box in boxes])
-    low = backend.concat([backend.astype(_array(backend, b.low), dtype) for b in boxes], axis=start_dim)
-    high = backend.concat([backend.astype(_array(backend, b.high), dtype) for b in boxes], axis=start_dim)
+    low = backend.concat(
+        [backend.astype(_array(backend, b.low), dtype) for b in boxes], axis=start_dim
+    )
+    high = backend.concat(
+        [backend.astype(_array(backend, b.high), dtype) for b in boxes], axis=start_dim
+    )
     return BoxSpace(backend, low, high, dtype, space.device)
 
 
@@ -263,7 +268,8 @@ def _(space: Any, data: Any, start_dim: int = 0) -> Any:
         size = flat_dim(child, start_dim)
         if size is None:
             unsupported("unflatten_data", child)
-        part = data[(*before, slice(begin, begin + size))]
+        index = (*before, slice(begin, begin + size))
+        part = data[index]
         parts.append(unflatten_data(child, part, start_dim))
         begin += size
     if isinstance(space, DictSpace):

@@ -43,9 +43,7 @@ class BatchedSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
     def to(self, backend: Any = None, device: Any = None) -> Any:
         if not self._moves(backend, device):
             return self
-        return BatchedSpace(
-            self.single_space.to(backend, device), self.batch_shape, self._metadata
-        )
+        return BatchedSpace(self.single_space.to(backend, device), self.batch_shape, self._metadata)
 
     @override
     def sample(self, rng: Any) -> tuple[Any, Any]:

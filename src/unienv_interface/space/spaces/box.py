@@ -59,7 +59,9 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             try:
                 shape = np.broadcast_shapes(low_values.shape, high_values.shape)
             except ValueError as error:
-                raise SpaceDefinitionError(f"BoxSpace: the bounds' shapes differ: {error}") from error
+                raise SpaceDefinitionError(
+                    f"BoxSpace: the bounds' shapes differ: {error}"
+                ) from error
         super().__init__(backend, check_shape(shape), dtype, device, metadata)
         if np.isnan(low_values).any() or np.isnan(high_values).any():
             raise SpaceDefinitionError("BoxSpace: a bound is NaN")
@@ -146,7 +148,9 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
         with np.errstate(all="ignore"):
             both = wide_low + parts[2] * (wide_high - wide_low)
             # The range of two extreme floats may itself overflow.
-            both = np.where(np.isfinite(both), both, wide_low * (1 - parts[2]) + wide_high * parts[2])
+            both = np.where(
+                np.isfinite(both), both, wide_low * (1 - parts[2]) + wide_high * parts[2]
+            )
             values = np.select(
                 [bounded_below & bounded_above, bounded_below, bounded_above],
                 [both, wide_low + parts[1], wide_high - parts[1]],
@@ -156,8 +160,7 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
         return rng, self._placed(values)
 
     def _placed(self, values: Any) -> Any:
-        array = self.backend.from_numpy(np.asarray(values), device=self.device)
-        return array
+        return self.backend.from_numpy(np.asarray(values), device=self.device)
 
     @override
     def create_empty(self) -> Any:
@@ -282,7 +285,12 @@ def _integers(unit: Any, low: Any, high: Any) -> Any:
     result = np.empty(low.shape, dtype=low.dtype)
     flat = result.reshape(-1)
     for position, (u, lowest, highest) in enumerate(
-        zip(unit.reshape(-1).tolist(), low.reshape(-1).tolist(), high.reshape(-1).tolist(), strict=True)
+        zip(
+            unit.reshape(-1).tolist(),
+            low.reshape(-1).tolist(),
+            high.reshape(-1).tolist(),
+            strict=True,
+        )
     ):
         width = highest - lowest + 1
         flat[position] = min(lowest + int(u * width), highest)

@@ -91,7 +91,7 @@ class DictSpace(Space[dict[str, Any], BDeviceType, BDtypeType, BRNGType]):
 
     @override
     def is_bounded(self, manner: Boundedness = "both") -> bool:
-        return all([child.is_bounded(manner) for child in self.spaces.values()])
+        return all(child.is_bounded(manner) for child in self.spaces.values())
 
     @override
     def contains(self, x: Any) -> bool:

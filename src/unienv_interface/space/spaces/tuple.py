@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -23,6 +23,9 @@ class TupleSpace(Space[tuple[Any, ...], BDeviceType, BDtypeType, BRNGType]):
         device: By default the children's common device.
         metadata: JSON data.
     """
+
+    is_union: ClassVar[bool] = False
+    """Whether samples are of one child, not of all."""
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class TupleSpace(Space[tuple[Any, ...], BDeviceType, BDtypeType, BRNGType]):
 
     @override
     def is_bounded(self, manner: Boundedness = "both") -> bool:
-        return all([child.is_bounded(manner) for child in self.spaces])
+        return all(child.is_bounded(manner) for child in self.spaces)
 
     @override
     def contains(self, x: Any) -> bool:
@@ -86,8 +89,8 @@ class TupleSpace(Space[tuple[Any, ...], BDeviceType, BDtypeType, BRNGType]):
     @override
     def is_subspaceeq(self, other: Space[Any, Any, Any, Any]) -> bool:
         return (
-            type(other) is type(self)
-            and isinstance(other, TupleSpace)
+            isinstance(other, TupleSpace)
+            and other.is_union == self.is_union
             and self.backend is other.backend
             and len(self.spaces) == len(other.spaces)
             and all(a.is_subspaceeq(b) for a, b in zip(self.spaces, other.spaces, strict=True))
@@ -119,8 +122,8 @@ class TupleSpace(Space[tuple[Any, ...], BDeviceType, BDtypeType, BRNGType]):
     @override
     def __eq__(self, other: object) -> bool:
         return (
-            type(other) is type(self)
-            and isinstance(other, TupleSpace)
+            isinstance(other, TupleSpace)
+            and other.is_union == self.is_union
             and self.backend is other.backend
             and self.spaces == other.spaces
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -18,6 +18,8 @@ class UnionSpace(TupleSpace[BDeviceType, BDtypeType, BRNGType]):
 
     The arguments are those of `TupleSpace`; there is at least one child.
     """
+
+    is_union: ClassVar[bool] = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -39,7 +41,7 @@ class UnionSpace(TupleSpace[BDeviceType, BDtypeType, BRNGType]):
 
     @override
     def contains(self, x: Any) -> bool:
-        if not isinstance(x, (tuple, list)) or len(x) != 2:  # noqa: PLR2004 - a pair
+        if not isinstance(x, (tuple, list)) or len(x) != 2:
             return False
         index, value = x
         if isinstance(index, bool) or not hasattr(index, "__index__"):
