@@ -198,9 +198,7 @@ class ComputeBackend(Generic[BArrayType, BDeviceType, BDtypeType, BRNGType], met
             return fn(data)
         if isinstance(data, Mapping):
             kind: Any = type(data)
-            return kind(
-                {key: cls.map_fn_over_arrays(value, fn) for key, value in data.items()}
-            )
+            return kind({key: cls.map_fn_over_arrays(value, fn) for key, value in data.items()})
         if isinstance(data, (list, tuple)):
             values = [cls.map_fn_over_arrays(value, fn) for value in data]
             if isinstance(data, tuple) and hasattr(data, "_fields"):

@@ -1,0 +1,223 @@
+"""Storages with one file a row."""
+
+from __future__ import annotations
+
+import abc
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from unienv_data.base.indexing import normalize
+from unienv_data.base.storage import SpaceStorage
+from unienv_data.base.views import as_numpy_index
+from unienv_data.errors import (
+    CapacityError,
+    ReadOnlyError,
+    SampleError,
+    StorageArgumentError,
+)
+from unienv_data.format.values import ValueRefusedError, cast_exactly
+from unienv_data.storages._sidecar import write_sidecar
+from unienv_interface.space.space_utils import batch_utils as sbu
+
+__all__ = ["ListStorageBase"]
+
+
+class ListStorageBase(SpaceStorage[Any, Any, Any, Any, Any]):
+    """Row i in the file ``<i>.<ext>``; rows without a file are zeros.
+
+    A subclass reads and writes one file. Files are replaced as a whole, so several processes may
+    use a directory at once.
+    """
+
+    sidecar_name: str
+    """The file with the storage's facts."""
+
+    def __init__(
+        self,
+        single_instance_space: Any,
+        file_ext: str,
+        cache_filename: str | os.PathLike[str],
+        mutable: bool = True,
+        capacity: int | None = None,
+        length: int = 0,
+    ) -> None:
+        super().__init__(single_instance_space)
+        self.file_ext = file_ext
+        self._directory = Path(cache_filename)
+        self._mutable = mutable
+        self._capacity = capacity
+        self._length = length if capacity is None else capacity
+
+    # -- what a subclass does ----------------------------------------------------------------
+
+    @abc.abstractmethod
+    def get_from_file(self, filename: str) -> Any:
+        """One row of an existing file."""
+
+    @abc.abstractmethod
+    def set_to_file(self, filename: str, value: Any) -> None:
+        """Replaces the file of one row."""
+
+    @abc.abstractmethod
+    def _facts(self) -> dict[str, Any]:
+        """What the sidecar says beside capacity and length."""
+
+    # -- the contract ------------------------------------------------------------------------
+
+    @property
+    @override
+    def capacity(self) -> int | None:
+        """Number of rows of a bounded storage."""
+        return self._capacity
+
+    @property
+    @override
+    def cache_filename(self) -> str:
+        """The directory."""
+        return str(self._directory)
+
+    @property
+    @override
+    def is_mutable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self._mutable
+
+    @property
+    @override
+    def is_multiprocessing_safe(self) -> bool:
+        """Always: each row is a file of its own."""
+        return True
+
+    @override
+    def __len__(self) -> int:
+        return self._length
+
+    def _file(self, row: int) -> str:
+        return str(self._directory / f"{row}.{self.file_ext}")
+
+    def _row(self, row: int) -> Any:
+        try:
+            return self.get_from_file(self._file(row))
+        except FileNotFoundError:
+            space = self.single_instance_space
+            return space.backend.zeros(space.shape, dtype=space.dtype, device=space.device)
+
+    @override
+    def get(self, index: Any) -> Any:
+        rows = normalize(as_numpy_index(self.backend, index), self._length, self.cache_filename)
+        if isinstance(rows, int):
+            return self._row(rows)
+        numbers = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        samples = [self._row(row) for row in numbers]
+        if samples:
+            return sbu.concatenate(self.single_instance_space, samples)
+        space = self.single_instance_space
+        return space.backend.zeros((0, *space.shape), dtype=space.dtype, device=space.device)
+
+    @override
+    def set(self, index: Any, value: Any) -> None:
+        self._check_writable("set")
+        rows = normalize(as_numpy_index(self.backend, index), self._length, self.cache_filename)
+        if isinstance(rows, int):
+            self.set_to_file(self._file(rows), self._checked(value))
+            return
+        numbers = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        if np.shape(value)[:1] != (len(numbers),):
+            raise SampleError(
+                f"set: {len(numbers)} rows were named, the batch has shape {np.shape(value)}",
+                expected=len(numbers),
+                found=np.shape(value),
+            )
+        samples = [self._checked(value[position]) for position in range(len(numbers))]
+        for row, sample in zip(numbers, samples, strict=True):
+            self.set_to_file(self._file(row), sample)
+
+    def _checked(self, value: Any) -> Any:
+        space = self.single_instance_space
+        backend = space.backend
+        array = value if backend.is_backendarray(value) else backend.asarray(value)
+        if tuple(array.shape) != tuple(space.shape):
+            raise SampleError(
+                f"set: expected a sample of shape {space.shape}, got {tuple(array.shape)}",
+                expected=space.shape,
+                found=tuple(array.shape),
+            )
+        own = backend.zeros((), dtype=space.dtype).dtype
+        if array.dtype != own:
+            try:
+                cast = cast_exactly(
+                    np.asarray(backend.to_numpy(array)), np.dtype(str(own)), rounding=True
+                )
+            except ValueRefusedError as refusal:
+                raise SampleError(f"set: expected {own}, got {array.dtype}: {refusal}") from None
+            array = backend.from_numpy(cast)
+        return array
+
+    def _check_writable(self, operation: str) -> None:
+        if not self._mutable:
+            raise ReadOnlyError(f"{operation}: {self.cache_filename} is open read-only")
+
+    @override
+    def extend_length(self, length: int) -> None:
+        self._change(operation="extend_length", by=length)
+
+    @override
+    def shrink_length(self, length: int) -> None:
+        self._change(operation="shrink_length", by=-length)
+
+    def _change(self, *, operation: str, by: int) -> None:
+        self._check_writable(operation)
+        if self._capacity is not None:
+            raise CapacityError(f"{operation}: {self.cache_filename} has a fixed capacity")
+        if abs(by) < 1 or self._length + by < 0:
+            raise StorageArgumentError(f"{operation}: cannot go from {self._length} rows by {by}")
+        before, self._length = self._length, self._length + by
+        self._write_sidecar()
+        for row in range(self._length, before):
+            Path(self._file(row)).unlink(missing_ok=True)
+
+    @override
+    def clear(self) -> None:
+        """Deletes every row's file."""
+        self._check_writable("clear")
+        self.abort_segment()
+        if self._capacity is None:
+            self._length = 0
+        self._write_sidecar()
+        for path in self._directory.glob(f"*.{self.file_ext}"):
+            path.unlink(missing_ok=True)
+
+    def _write_sidecar(self) -> None:
+        facts = {**self._facts(), "capacity": self._capacity, "length": self._length}
+        write_sidecar(self._directory, self.sidecar_name, type(self).__name__, facts)
+
+    def flush(self) -> None:
+        """Writes the facts; rows are in their files already."""
+        if self._mutable:
+            self._write_sidecar()
+
+    @override
+    def dumps(self, path: str | os.PathLike[str]) -> None:
+        """Writes the facts; only its own directory is allowed.
+
+        Raises:
+            StorageArgumentError: Another directory.
+        """
+        if os.path.realpath(path) != os.path.realpath(self._directory):
+            raise StorageArgumentError(
+                f"dumps: a {type(self).__name__} is only dumped into its own directory "
+                f"{self._directory}",
+                expected=str(self._directory),
+                found=str(path),
+            )
+        self.flush()
+
+    @override
+    def close(self) -> None:
+        """Writes the facts, unless the directory was removed."""
+        if getattr(self, "_mutable", False) and self._directory.is_dir():
+            self._write_sidecar()
