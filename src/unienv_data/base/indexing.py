@@ -20,6 +20,7 @@ RowArray: TypeAlias = NDArray[np.int64]
 Normalized: TypeAlias = "int | slice | RowArray"
 
 _INT64 = np.dtype(np.int64)
+_UINT64 = np.dtype(np.uint64)
 
 
 def normalize(index: Any, length: int, place: str = "storage") -> int | slice | RowArray:
@@ -41,6 +42,10 @@ def normalize(index: Any, length: int, place: str = "storage") -> int | slice | 
         RowIndexTypeError: The index is a bool, a float, nested, an object array or a string.
     """
     if type(index) is np.ndarray:
+        is_rows = index.dtype is _INT64 and index.ndim == 1 and index.shape[0] > 0
+        # One pass checks both ends: read as unsigned, negative rows are beyond any length.
+        if is_rows and index.view(_UINT64).max() < length:
+            return index
         return _from_array(index, length, place)
     if isinstance(index, (bool, np.bool_)):
         raise RowIndexTypeError(

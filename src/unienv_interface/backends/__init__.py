@@ -1,4 +1,4 @@
-"""Array backends: numpy, and torch where it is installed."""
+"""Array backends: numpy, and torch and jax where they are installed."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def get_backend_from_tensor(data: Any) -> Any:
     """
     if NumpyComputeBackend.is_backendarray(data):
         return NumpyComputeBackend
-    if "torch" in sys.modules:  # a tensor cannot exist before
-        pytorch = deserialize_backend("pytorch")
-        if pytorch.is_backendarray(data):
-            return pytorch
+    for name, library in (("pytorch", "torch"), ("jax", "jax")):
+        if library in sys.modules:  # an array cannot exist before
+            backend = deserialize_backend(name)
+            if backend.is_backendarray(data):
+                return backend
     raise UnknownBackendError(f"{type(data).__name__} is no array of a known backend")

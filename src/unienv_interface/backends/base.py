@@ -7,6 +7,7 @@ that array-api-compat gives for the library.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import types
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ __all__ = [
     "BackendMeta",
     "ComputeBackend",
     "IndexedUpdate",
+    "Shape",
 ]
 
 ArrayAPIArray: TypeAlias = Any
@@ -35,6 +37,8 @@ ArrayAPIGetIndex: TypeAlias = Any
 """What an array can be indexed with to read: ints, slices, arrays, masks, tuples of them."""
 ArrayAPISetIndex: TypeAlias = Any
 """What an array can be indexed with to write."""
+
+Shape: TypeAlias = int | tuple[int, ...]
 
 BArrayType = TypeVar("BArrayType", default=Any)
 BDeviceType = TypeVar("BDeviceType", default=Any)
@@ -197,19 +201,26 @@ class ComputeBackend(Generic[BArrayType, BDeviceType, BDtypeType, BRNGType], met
         if cls.is_backendarray(data):
             return fn(data)
         if isinstance(data, Mapping):
+            changed = {key: cls.map_fn_over_arrays(value, fn) for key, value in data.items()}
+            if type(data) is dict:
+                return changed
+            if isinstance(data, dict):  # its own kind of dict, such as a defaultdict
+                same = copy.copy(data)
+                same.update(changed)
+                return same
             kind: Any = type(data)
-            return kind({key: cls.map_fn_over_arrays(value, fn) for key, value in data.items()})
+            return kind(changed)
         if isinstance(data, (list, tuple)):
             values = [cls.map_fn_over_arrays(value, fn) for value in data]
             if isinstance(data, tuple) and hasattr(data, "_fields"):
                 return type(data)(*values)
             return type(data)(values)
         if dataclasses.is_dataclass(data) and not isinstance(data, type):
-            changed = {
-                field.name: cls.map_fn_over_arrays(getattr(data, field.name), fn)
-                for field in dataclasses.fields(data)
-            }
-            return dataclasses.replace(data, **changed)
+            result = copy.copy(data)
+            for field in dataclasses.fields(data):
+                value = cls.map_fn_over_arrays(getattr(data, field.name), fn)
+                object.__setattr__(result, field.name, value)  # it may be frozen
+            return result
         return data
 
     @classmethod

@@ -9,7 +9,8 @@ import array_api_compat.numpy as _namespace
 import numpy as np
 from typing_extensions import override
 
-from unienv_interface.backends.base import ComputeBackend, IndexedUpdate
+from unienv_interface.backends.base import ComputeBackend, IndexedUpdate, Shape
+from unienv_interface.errors import UnknownBackendError
 
 __all__ = [
     "NumpyArrayType",
@@ -45,7 +46,14 @@ class _Random:
 
     @staticmethod
     def random_discrete_uniform(
-        shape: Any, from_num: int, to_num: int, *, rng: Any, dtype: Any = None, device: Any = None
+        shape: Shape,
+        /,
+        from_num: int,
+        to_num: int,
+        *,
+        rng: Any,
+        dtype: Any = None,
+        device: Any = None,
     ) -> Any:
         """Integers of ``[from_num, to_num)``."""
         wanted = np.dtype(np.int64 if dtype is None else dtype)
@@ -55,20 +63,22 @@ class _Random:
 
     @staticmethod
     def random_uniform(
-        shape: Any,
-        lower_bound: float = 0.0,
-        upper_bound: float = 1.0,
+        shape: Shape,
+        /,
+        low: float = 0.0,
+        high: float = 1.0,
         *,
         rng: Any,
         dtype: Any = None,
         device: Any = None,
     ) -> Any:
-        """Floats of ``[lower_bound, upper_bound)``."""
-        return rng, _cast(rng.uniform(lower_bound, upper_bound, shape), dtype)
+        """Floats of ``[low, high)``."""
+        return rng, _cast(rng.uniform(low, high, shape), dtype)
 
     @staticmethod
     def random_normal(
-        shape: Any,
+        shape: Shape,
+        /,
         mean: float = 0.0,
         std: float = 1.0,
         *,
@@ -81,22 +91,30 @@ class _Random:
 
     @staticmethod
     def random_exponential(
-        shape: Any, lambd: float = 1.0, *, rng: Any, dtype: Any = None, device: Any = None
+        shape: Shape, /, lambd: float = 1.0, *, rng: Any, dtype: Any = None, device: Any = None
     ) -> Any:
         """Exponentially distributed floats of rate `lambd`."""
         return rng, _cast(rng.exponential(1.0 / lambd, shape), dtype)
 
     @staticmethod
     def random_geometric(
-        shape: Any, p: float, *, rng: Any, dtype: Any = None, device: Any = None
+        shape: Shape, /, p: float, *, rng: Any, dtype: Any = None, device: Any = None
     ) -> Any:
         """Numbers of trials up to the first success, from 1 on."""
         return rng, _cast(rng.geometric(p, shape), np.int64 if dtype is None else dtype)
 
     @staticmethod
-    def random_permutation(n: int, *, rng: Any, dtype: Any = None, device: Any = None) -> Any:
+    def random_permutation(n: int, /, *, rng: Any, dtype: Any = None, device: Any = None) -> Any:
         """The numbers ``0 .. n-1`` in random order."""
         return rng, _cast(rng.permutation(n), dtype)
+
+
+def _kind(dtype: Any) -> str:
+    """Letter of a dtype's kind; "?" when it is none of numpy's."""
+    try:
+        return "?" if dtype is None else np.dtype(dtype).kind
+    except TypeError:
+        return "?"
 
 
 def _cast(values: Any, dtype: Any) -> Any:
@@ -144,17 +162,17 @@ class NumpyComputeBackend(
     @staticmethod
     @override
     def dtype_is_real_integer(dtype: Any) -> bool:
-        return bool(np.dtype(dtype).kind in "iu")
+        return _kind(dtype) in "iu"
 
     @staticmethod
     @override
     def dtype_is_real_floating(dtype: Any) -> bool:
-        return bool(np.dtype(dtype).kind == "f")
+        return _kind(dtype) in "f"
 
     @staticmethod
     @override
     def dtype_is_boolean(dtype: Any) -> bool:
-        return bool(np.dtype(dtype).kind == "b")
+        return _kind(dtype) in "b"
 
     @staticmethod
     @override
@@ -164,6 +182,8 @@ class NumpyComputeBackend(
     @staticmethod
     @override
     def to_device(data: Any, device: Any) -> Any:
+        if device not in ("cpu", None):
+            raise UnknownBackendError(f"numpy arrays lie on 'cpu', not on {device!r}", found=device)
         return data
 
     @staticmethod

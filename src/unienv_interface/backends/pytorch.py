@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
 
-from unienv_interface.backends.base import BackendMeta, ComputeBackend
+from unienv_interface.backends.base import BackendMeta, ComputeBackend, Shape
 from unienv_interface.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 PyTorchArrayType: Any = Any if torch is None else torch.Tensor
-PyTorchDeviceType: TypeAlias = Any
+PyTorchDeviceType: Any = Any if torch is None else torch.device | str
 PyTorchDtypeType: Any = Any if torch is None else torch.dtype
 PyTorchRNGType: Any = Any if torch is None else torch.Generator
 
@@ -58,36 +58,42 @@ class _Random:
 
     @staticmethod
     def random_discrete_uniform(
-        shape: Any, from_num: int, to_num: int, *, rng: Any, dtype: Any = None, device: Any = None
-    ) -> Any:
-        """Integers of ``[from_num, to_num)``."""
-        values = _require().randint(
-            from_num,
-            to_num,
-            tuple(shape),
-            generator=rng,
-            dtype=torch.int64 if dtype is None else dtype,
-            device=rng.device,
-        )
-        return rng, _placed(values, device)
-
-    @staticmethod
-    def random_uniform(
-        shape: Any,
-        lower_bound: float = 0.0,
-        upper_bound: float = 1.0,
+        shape: Shape,
+        /,
+        from_num: int,
+        to_num: int,
         *,
         rng: Any,
         dtype: Any = None,
         device: Any = None,
     ) -> Any:
-        """Floats of ``[lower_bound, upper_bound)``."""
-        values = _require().rand(tuple(shape), generator=rng, dtype=dtype, device=rng.device)
-        return rng, _placed(values * (upper_bound - lower_bound) + lower_bound, device)
+        """Integers of ``[from_num, to_num)``."""
+        values = _require().randint(
+            from_num, to_num, _axes(shape), generator=rng, dtype=torch.int64, device=rng.device
+        )
+        return rng, _placed(values, device, dtype)
+
+    @staticmethod
+    def random_uniform(
+        shape: Shape,
+        /,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        rng: Any,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> Any:
+        """Floats of ``[low, high)``."""
+        values = _require().rand(
+            _axes(shape), generator=rng, dtype=_as_dtype(dtype), device=rng.device
+        )
+        return rng, _placed(values * (high - low) + low, device)
 
     @staticmethod
     def random_normal(
-        shape: Any,
+        shape: Shape,
+        /,
         mean: float = 0.0,
         std: float = 1.0,
         *,
@@ -96,36 +102,42 @@ class _Random:
         device: Any = None,
     ) -> Any:
         """Normally distributed floats."""
-        values = _require().randn(tuple(shape), generator=rng, dtype=dtype, device=rng.device)
+        values = _require().randn(
+            _axes(shape), generator=rng, dtype=_as_dtype(dtype), device=rng.device
+        )
         return rng, _placed(values * std + mean, device)
 
     @staticmethod
     def random_exponential(
-        shape: Any, lambd: float = 1.0, *, rng: Any, dtype: Any = None, device: Any = None
+        shape: Shape, /, lambd: float = 1.0, *, rng: Any, dtype: Any = None, device: Any = None
     ) -> Any:
         """Exponentially distributed floats of rate `lambd`."""
-        values = _require().empty(tuple(shape), dtype=dtype, device=rng.device)
+        values = _require().empty(_axes(shape), dtype=_as_dtype(dtype), device=rng.device)
         return rng, _placed(values.exponential_(lambd, generator=rng), device)
 
     @staticmethod
     def random_geometric(
-        shape: Any, p: float, *, rng: Any, dtype: Any = None, device: Any = None
+        shape: Shape, /, p: float, *, rng: Any, dtype: Any = None, device: Any = None
     ) -> Any:
         """Numbers of trials up to the first success, from 1 on."""
-        kind = _require().int64 if dtype is None else dtype
-        values = torch.empty(tuple(shape), dtype=kind, device=rng.device)
-        return rng, _placed(values.geometric_(p, generator=rng), device)
+        values = _require().empty(_axes(shape), dtype=torch.int64, device=rng.device)
+        return rng, _placed(values.geometric_(p, generator=rng), device, dtype)
 
     @staticmethod
-    def random_permutation(n: int, *, rng: Any, dtype: Any = None, device: Any = None) -> Any:
+    def random_permutation(n: int, /, *, rng: Any, dtype: Any = None, device: Any = None) -> Any:
         """The numbers ``0 .. n-1`` in random order."""
-        kind = _require().int64 if dtype is None else dtype
-        values = torch.randperm(n, generator=rng, dtype=kind, device=rng.device)
-        return rng, _placed(values, device)
+        values = _require().randperm(n, generator=rng, device=rng.device)
+        return rng, _placed(values, device, dtype)
 
 
-def _placed(values: Any, device: Any) -> Any:
-    return values if device is None else values.to(device)
+def _axes(shape: Shape) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def _placed(values: Any, device: Any, dtype: Any = None) -> Any:
+    if device is None and dtype is None:
+        return values
+    return values.to(device=device, dtype=_as_dtype(dtype))
 
 
 class _PyTorchMeta(BackendMeta):
@@ -139,27 +151,24 @@ class _PyTorchMeta(BackendMeta):
 
 
 _LATE: dict[str, Any] = {
-    "default_integer_dtype": lambda t: t.int64,
+    "default_integer_dtype": lambda t: t.int32,
     "default_index_dtype": lambda t: t.int64,
     "default_floating_dtype": lambda t: t.get_default_dtype(),
     "default_boolean_dtype": lambda t: t.bool,
     "float16": lambda t: t.float16,
     "bfloat16": lambda t: t.bfloat16,
     "ARRAY_TYPE": lambda t: t.Tensor,
+    "DEVICE_TYPE": lambda t: t.device,
     "DTYPE_TYPE": lambda t: t.dtype,
     "RNG_TYPE": lambda t: t.Generator,
 }
 
 
-class PyTorchComputeBackend(
-    ComputeBackend[Any, Any, Any, Any],
-    metaclass=_PyTorchMeta,
-):
+class PyTorchComputeBackend(ComputeBackend[Any, Any, Any, Any], metaclass=_PyTorchMeta):
     """torch tensors on any device."""
 
     simplified_name: ClassVar[str] = "pytorch"
     random: ClassVar[Any] = _Random
-    DEVICE_TYPE: ClassVar[Any] = Any
 
     @classmethod
     @override
@@ -181,29 +190,29 @@ class PyTorchComputeBackend(
             array = array.astype(array.dtype.newbyteorder("="), copy=True)
         if any(stride < 0 for stride in array.strides):
             array = array.copy()  # torch has no negative strides
-        tensor = _require().from_numpy(array)
-        return tensor if dtype is None and device is None else tensor.to(device=device, dtype=dtype)
+        return _placed(_require().from_numpy(array), device, dtype)
 
     @staticmethod
     @override
     def to_numpy(data: Any) -> Any:
-        return data.detach().cpu().numpy()
+        if data.dtype == torch.bfloat16:  # numpy has none
+            data = data.float()
+        return data.numpy(force=True)
 
     @staticmethod
     @override
     def dtype_is_real_integer(dtype: Any) -> bool:
-        kind = _as_dtype(dtype)
-        return not (kind.is_floating_point or kind.is_complex or kind == torch.bool)
+        return _family(dtype) == "integer"
 
     @staticmethod
     @override
     def dtype_is_real_floating(dtype: Any) -> bool:
-        return bool(_as_dtype(dtype).is_floating_point)
+        return _family(dtype) == "floating"
 
     @staticmethod
     @override
     def dtype_is_boolean(dtype: Any) -> bool:
-        return bool(_as_dtype(dtype) == torch.bool)
+        return _family(dtype) == "boolean"
 
     @staticmethod
     @override
@@ -213,7 +222,7 @@ class PyTorchComputeBackend(
     @staticmethod
     @override
     def to_device(data: Any, device: Any) -> Any:
-        return data.to(device)
+        return data if device is None else data.to(device)
 
     @staticmethod
     @override
@@ -229,3 +238,12 @@ class PyTorchComputeBackend(
 def _as_dtype(dtype: Any) -> Any:
     known = {bool: _require().bool, int: torch.int64, float: torch.get_default_dtype()}
     return known[dtype] if isinstance(dtype, type) and dtype in known else dtype
+
+
+def _family(dtype: Any) -> str:
+    kind = _as_dtype(dtype)
+    if not isinstance(kind, torch.dtype) or kind.is_complex:
+        return "other"
+    if kind.is_floating_point:
+        return "floating"
+    return "boolean" if kind == torch.bool else "integer"

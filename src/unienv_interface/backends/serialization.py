@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from unienv_interface.backends.base import ComputeBackend
 from unienv_interface.errors import UnknownBackendError
 
@@ -52,7 +54,11 @@ def deserialize_backend(name: str) -> Any:
         from unienv_interface.backends.pytorch import PyTorchComputeBackend
 
         return PyTorchComputeBackend
-    raise UnknownBackendError(f"no array backend is called {name!r}; there are numpy, pytorch")
+    if name == "jax":
+        from unienv_interface.backends.jax import JaxComputeBackend
+
+        return JaxComputeBackend
+    raise UnknownBackendError(f"no array backend is called {name!r}; there are numpy, pytorch, jax")
 
 
 def serialize_dtype(backend: Any, dtype: Any) -> str | None:
@@ -64,15 +70,13 @@ def serialize_dtype(backend: Any, dtype: Any) -> str | None:
     if dtype is None:
         return None
     name: str
-    if backend.simplified_name == "numpy" or dtype in (bool, int, float):
-        import numpy as np
-
+    if backend.simplified_name == "pytorch" and dtype not in (bool, int, float):
+        name = str(dtype).rpartition(".")[2]
+    else:
         try:
             name = str(np.dtype(dtype).name)
         except TypeError:
             name = str(dtype)
-    else:
-        name = str(dtype).rpartition(".")[2]
     if name not in _DTYPES:
         raise UnknownBackendError(f"dtype {dtype!r} of {backend!r} has no array API name")
     return name
@@ -98,4 +102,4 @@ def deserialize_dtype(backend: Any, name: str | None) -> Any:
         return None
     if name not in _DTYPES:
         raise UnknownBackendError(f"{name!r} is no array API dtype")
-    return getattr(backend, name)
+    return getattr(backend, name) if backend.simplified_name == "pytorch" else np.dtype(name)

@@ -439,7 +439,8 @@ def test_the_last_value_of_a_repeated_row_wins(tmp_path: Path) -> None:
 
 def test_an_empty_storage(tmp_path: Path) -> None:
     storage = grown(tmp_path / "s", 0)
-    for index in (..., [], slice(0, 5), np.zeros(0, bool)):
+    empty: list[Any] = [..., [], slice(0, 5), np.zeros(0, bool)]
+    for index in empty:
         assert_batches_equal(storage.get(index), batch(0))
     with pytest.raises(RowIndexError):
         storage.get(0)
