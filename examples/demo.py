@@ -149,6 +149,7 @@ def draw(buffer: Any, path: Path) -> None:
     angle = buffer.get_column("obs").get_at(slice(start, min(end, start + 300)))[:, 2]
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
     left.bar(range(len(returns)), returns)
+    left.xaxis.get_major_locator().set_params(integer=True)
     left.set(title="Return of each episode", xlabel="episode", ylabel="sum of rewards")
     right.plot(angle)
     right.set(title="Back thigh, first episode", xlabel="step", ylabel="angle (rad)")

@@ -174,10 +174,14 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
         with self._lock:
             if self._is_closed or self._parent is not None:
                 return
-            if self._directory() is not None and self.storage.is_mutable:
-                self.flush()
             last = VolatileLedger()
-            head, tail, segments = BufferState.of(self._ledger)
+            if getattr(self.storage, "is_closed", False):
+                # Programs of the original library close the storage first: it flushed itself.
+                head, tail, segments = 0, 0, None
+            else:
+                if self._directory() is not None and self.storage.is_mutable:
+                    self.flush()
+                head, tail, segments = BufferState.of(self._ledger)
             last.reset(head, tail, segments or [], segments is not None)
             self.storage.close()
             for batch in list(live_batches):

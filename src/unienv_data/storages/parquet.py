@@ -447,6 +447,11 @@ class ParquetStorage(
         return not self.is_mutable
 
     @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
     def piece_size(self) -> int:
         """Rows a piece."""
         return self._bank.layout.piece_size

@@ -138,6 +138,16 @@ class ComputeBackend(Generic[BArrayType, BDeviceType, BDtypeType, BRNGType], met
         return data if other is cls else cls.from_numpy(other.to_numpy(data))
 
     @staticmethod
+    def concrete_dtype(dtype: Any) -> Any:
+        """The dtype of arrays that are made with `dtype`, which may be a Python type."""
+        raise NotImplementedError
+
+    @staticmethod
+    def orders(dtype: Any) -> bool:
+        """Whether arrays of a dtype can be compared and reduced to their extremes."""
+        return True
+
+    @staticmethod
     def dtype_is_real_integer(dtype: Any) -> bool:
         """Whether a dtype is of integers; bool is not."""
         raise NotImplementedError

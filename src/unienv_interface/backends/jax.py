@@ -132,12 +132,12 @@ def _axes(shape: Shape) -> tuple[int, ...]:
 
 
 def _floating(dtype: Any) -> Any:
-    return float if dtype is None else dtype
+    return jax.dtypes.canonicalize_dtype(float if dtype is None else dtype)
 
 
 def _placed(values: Any, device: Any, dtype: Any = None) -> Any:
     if dtype is not None:
-        values = values.astype(dtype)
+        values = values.astype(jax.dtypes.canonicalize_dtype(dtype))
     return values if device is None else jax.device_put(values, device)
 
 
@@ -218,6 +218,11 @@ class JaxComputeBackend(ComputeBackend[Any, Any, Any, Any], metaclass=_JaxMeta):
         if data.dtype.kind == "V":  # bfloat16 and its like, which numpy has not
             data = data.astype(np.float32)
         return np.asarray(data)
+
+    @staticmethod
+    @override
+    def concrete_dtype(dtype: Any) -> Any:
+        return _require().dtypes.canonicalize_dtype(dtype)
 
     @staticmethod
     @override

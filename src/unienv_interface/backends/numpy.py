@@ -161,6 +161,11 @@ class NumpyComputeBackend(
 
     @staticmethod
     @override
+    def concrete_dtype(dtype: Any) -> Any:
+        return np.dtype(dtype)
+
+    @staticmethod
+    @override
     def dtype_is_real_integer(dtype: Any) -> bool:
         return _kind(dtype) in "iu"
 

@@ -201,6 +201,16 @@ class PyTorchComputeBackend(ComputeBackend[Any, Any, Any, Any], metaclass=_PyTor
 
     @staticmethod
     @override
+    def concrete_dtype(dtype: Any) -> Any:
+        return _as_dtype(dtype)
+
+    @staticmethod
+    @override
+    def orders(dtype: Any) -> bool:
+        return dtype not in (torch.uint16, torch.uint32, torch.uint64)
+
+    @staticmethod
+    @override
     def dtype_is_real_integer(dtype: Any) -> bool:
         return _family(dtype) == "integer"
 
@@ -236,7 +246,7 @@ class PyTorchComputeBackend(ComputeBackend[Any, Any, Any, Any], metaclass=_PyTor
 
 
 def _as_dtype(dtype: Any) -> Any:
-    known = {bool: _require().bool, int: torch.int64, float: torch.get_default_dtype()}
+    known = {bool: _require().bool, int: torch.int64, float: torch.float64}
     return known[dtype] if isinstance(dtype, type) and dtype in known else dtype
 
 

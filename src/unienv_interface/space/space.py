@@ -33,8 +33,8 @@ class Space(abc.ABC, Generic[SpaceDataT, BDeviceType, BDtypeType, BRNGType]):
         self,
         backend: Any,
         shape: Any = None,
-        dtype: Any = None,
         device: Any = None,
+        dtype: Any = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.backend = backend

@@ -19,7 +19,9 @@ from replay_fakes import SPACE, batch, numbers, sample
 from unienv_data.errors import ForkedWriterError, ReadOnlyError, StorageLockedError
 from unienv_data.replay_buffer import ReplayBuffer
 from unienv_data.storages.parquet import ParquetStorage
+from unienv_data.testing.strategies import box
 from unienv_interface.backends.numpy import NumpyComputeBackend
+from unienv_interface.space import DictSpace
 
 CAPACITIES = [None, 4, 10]
 
@@ -188,7 +190,9 @@ def test_rows_of_the_original_library() -> None:
 READ_BY_ORIGINAL = """
 import json, sys
 from unienv_data import ReplayBuffer
+from unienv_data.testing.strategies import box
 from unienv_interface.backends.numpy import NumpyComputeBackend
+from unienv_interface.space import DictSpace
 buffer = ReplayBuffer.load_from(sys.argv[1], backend=NumpyComputeBackend)
 print(json.dumps([buffer.get_at(...)["b"].tolist(), buffer.get_segments(), buffer.offset]))
 """
@@ -219,7 +223,9 @@ WRITTEN_BY_ORIGINAL = """
 import json, sys
 import numpy as np
 from unienv_data import ReplayBuffer
+from unienv_data.testing.strategies import box
 from unienv_interface.backends.numpy import NumpyComputeBackend
+from unienv_interface.space import DictSpace
 buffer = ReplayBuffer.load_from(sys.argv[1], backend=NumpyComputeBackend, read_only=False)
 buffer.extend({"a": np.array([[7.0, -7.0], [8.0, -8.0]]), "b": np.array([7, 8])})
 buffer.dumps(sys.argv[1])
@@ -251,3 +257,19 @@ def test_continued_by_the_original(
     with load(tmp_path / "rb", read_only=False) as buffer:
         buffer.extend(batch([9]))
         assert numbers(buffer.get_at(...)) == [*rows, 9][-(capacity or 10) :]
+
+
+def test_closing_the_storage_first_loses_nothing(tmp_path: Path) -> None:
+    """Programs of the original library do, since its buffers only drop their reference."""
+    space = DictSpace(NumpyComputeBackend, {"x": box("int64", ())})
+    for capacity, expected in ((None, [0, 1, 2, 3, 4]), (3, [2, 3, 4])):
+        path = tmp_path / str(capacity)
+        buffer = ReplayBuffer.create(
+            ParquetStorage, space, cache_path=str(path), capacity=capacity, piece_size=2
+        )
+        buffer.extend({"x": np.arange(3)})
+        buffer.extend({"x": np.arange(3, 5)})
+        buffer.storage.close()
+        buffer.close()
+        with ReplayBuffer.load_from(path, backend=NumpyComputeBackend) as again:
+            assert again.get_at(...)["x"].tolist() == expected

@@ -29,7 +29,7 @@ class BatchedSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
         batch_shape: Any,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(single_space.backend, None, None, single_space.device, metadata)
+        super().__init__(single_space.backend, device=single_space.device, metadata=metadata)
         self.single_space = single_space
         self.batch_shape = check_shape(batch_shape)
 
@@ -69,7 +69,7 @@ class BatchedSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             isinstance(x, np.ndarray)
             and x.dtype == object
             and x.shape == self.batch_shape
-            and all(self.single_space.contains(x[p]) for p in np.ndindex(*self.batch_shape))
+            and all(map(self.single_space.contains, x.flat))
         )
 
     @override

@@ -41,7 +41,9 @@ class BinarySpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             dtype = backend.default_boolean_dtype
         if not backend.dtype_is_boolean(dtype):
             raise SpaceDefinitionError(f"BinarySpace needs a boolean dtype, got {dtype!r}")
-        super().__init__(backend, check_shape(shape), dtype, device, metadata)
+        super().__init__(
+            backend, shape=check_shape(shape), dtype=dtype, device=device, metadata=metadata
+        )
 
     @override
     def to(self, backend: Any = None, device: Any = None) -> Any:
@@ -56,7 +58,7 @@ class BinarySpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
         rng, values = self.backend.random.random_discrete_uniform(
             self.shape, 0, 2, rng=rng, device=self.device
         )
-        return rng, values != 0
+        return rng, self.backend.asarray(values != 0)
 
     @override
     def create_empty(self) -> Any:
@@ -74,6 +76,10 @@ class BinarySpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             and tuple(x.shape) == self.shape
             and bool(self.backend.dtype_is_boolean(x.dtype))
         )
+
+    @override
+    def clip(self, x: Any) -> Any:
+        return self.backend.astype(x, self.backend.concrete_dtype(self.dtype), copy=False)
 
     @override
     def data_to(self, data: Any, backend: Any = None, device: Any = None) -> Any:

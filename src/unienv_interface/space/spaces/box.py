@@ -15,10 +15,18 @@ from unienv_interface.backends.serialization import (
     same_dtype,
     serialize_dtype,
 )
+from unienv_interface.backends.serialization import (
+    deserialize_dtype,
+    same_dtype,
+    serialize_dtype,
+)
 from unienv_interface.errors import SpaceDefinitionError
 from unienv_interface.space.space import Boundedness, Space, check_manner, check_shape
+from unienv_interface.space.spaces._bounds import as_bound, bounds_of, is_open, placed
+from unienv_interface.space.spaces._dtypes import castable
+from unienv_interface.space.spaces._sampling import draw
 
-__all__ = ["BoxSpace"]
+__all__ = ["BoxSpace", "inside"]
 
 
 class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
@@ -54,7 +62,7 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             raise SpaceDefinitionError(
                 f"BoxSpace needs a real integer or floating dtype, got {dtype!r}", found=dtype
             )
-        low_values, high_values = _as_numpy(backend, low), _as_numpy(backend, high)
+        low_values, high_values = as_bound(backend, low), as_bound(backend, high)
         if shape is None:
             try:
                 shape = np.broadcast_shapes(low_values.shape, high_values.shape)
@@ -62,45 +70,15 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
                 raise SpaceDefinitionError(
                     f"BoxSpace: the bounds' shapes differ: {error}"
                 ) from error
-        super().__init__(backend, check_shape(shape), dtype, device, metadata)
-        if np.isnan(low_values).any() or np.isnan(high_values).any():
-            raise SpaceDefinitionError("BoxSpace: a bound is NaN")
-        self._low = self._bound(low_values, "low")
-        self._high = self._bound(high_values, "high")
-        if bool((backend.to_numpy(self._low) > backend.to_numpy(self._high)).any()):
-            raise SpaceDefinitionError(f"BoxSpace: low {low!r} lies above high {high!r}")
-
-    def _bound(self, values: Any, name: str) -> Any:
-        """A bound in this dtype, with one axis for each of the shape."""
-        backend, dtype = self.backend, self.dtype
-        axes = len(self.shape)
-        values = values.reshape((1,) * (axes - values.ndim) + values.shape)
-        fits = values.ndim == axes and all(
-            have in (1, want) for have, want in zip(values.shape, self.shape, strict=True)
+        super().__init__(
+            backend, shape=check_shape(shape), dtype=dtype, device=device, metadata=metadata
         )
-        if not fits:
-            raise SpaceDefinitionError(
-                f"BoxSpace: {name} of shape {values.shape} does not broadcast to {self.shape}",
-                expected=self.shape,
-                found=values.shape,
-            )
-        if backend.dtype_is_real_integer(dtype):
-            limits = backend.iinfo(dtype if not isinstance(dtype, type) or dtype is not int else
-                                   backend.asarray(0, dtype=dtype).dtype)  # fmt: skip
-            lowest, highest = int(limits.min), int(limits.max)
-            flat = [
-                lowest if v == -math.inf else highest if v == math.inf else int(v)
-                for v in values.reshape(-1).tolist()
-            ]
-            flat = [min(max(v, lowest), highest) for v in flat]
-            array = backend.asarray(flat, dtype=dtype)
-            if self.device is not None:
-                array = backend.to_device(array, self.device)
-            return backend.reshape(array, values.shape)
-        array = backend.asarray(values.tolist(), dtype=dtype)
-        if self.device is not None:
-            array = backend.to_device(array, self.device)
-        return backend.reshape(array, values.shape)
+        self._host_low, self._host_high = bounds_of(
+            backend, dtype, low_values, high_values, self.shape, "BoxSpace"
+        )
+        self._low = placed(backend, self._host_low.copy(), dtype, device)
+        self._high = placed(backend, self._host_high.copy(), dtype, device)
+        self._open = is_open(self._host_low, True), is_open(self._host_high, False)
 
     @property
     def low(self) -> Any:
@@ -121,56 +99,23 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
         if target is not self.backend:
             dtype = deserialize_dtype(target, serialize_dtype(self.backend, dtype))
         return BoxSpace(
-            target,
-            self.backend.to_numpy(self._low),
-            self.backend.to_numpy(self._high),
-            dtype,
-            device=device if device is not None or backend is not None else self.device,
-            shape=self.shape,
-            metadata=self._metadata,
+            target, self._host_low, self._host_high, dtype, device, self.shape, self._metadata
         )
 
     @override
     def sample(self, rng: Any) -> tuple[Any, Any]:
-        backend, shape = self.backend, self.shape
-        low = backend.to_numpy(self.low)
-        high = backend.to_numpy(self.high)
-        integers = backend.dtype_is_real_integer(self.dtype)
-        if integers:
-            rng, unit = backend.random.random_uniform(shape, rng=rng)
-            return rng, self._placed(_integers(np.asarray(backend.to_numpy(unit)), low, high))
-        bounded_below, bounded_above = np.isfinite(low), np.isfinite(high)
-        rng, normal = backend.random.random_normal(shape, rng=rng)
-        rng, exponential = backend.random.random_exponential(shape, rng=rng)
-        rng, unit = backend.random.random_uniform(shape, rng=rng)
-        parts = [np.asarray(backend.to_numpy(p), np.float64) for p in (normal, exponential, unit)]
-        wide_low, wide_high = low.astype(np.float64), high.astype(np.float64)
-        with np.errstate(all="ignore"):
-            both = wide_low + parts[2] * (wide_high - wide_low)
-            # The range of two extreme floats may itself overflow.
-            both = np.where(
-                np.isfinite(both), both, wide_low * (1 - parts[2]) + wide_high * parts[2]
-            )
-            values = np.select(
-                [bounded_below & bounded_above, bounded_below, bounded_above],
-                [both, wide_low + parts[1], wide_high - parts[1]],
-                parts[0],
-            )
-            values = np.clip(values.astype(low.dtype), low, high)
-        return rng, self._placed(values)
-
-    def _placed(self, values: Any) -> Any:
-        return self.backend.from_numpy(np.asarray(values), device=self.device)
+        rng, values = draw(self.backend, self.shape, self._host_low, self._host_high, rng)
+        return rng, placed(self.backend, values, self.dtype, self.device)
 
     @override
     def create_empty(self) -> Any:
-        return self.backend.empty(self.shape, dtype=self.dtype, device=self.device)
+        return self.backend.zeros(self.shape, dtype=self.dtype, device=self.device)
 
     @override
     def is_bounded(self, manner: Boundedness = "both") -> bool:
         check_manner(manner)
-        below = bool(np.isfinite(self.backend.to_numpy(self._low)).all())
-        above = bool(np.isfinite(self.backend.to_numpy(self._high)).all())
+        below = bool(np.isfinite(self._host_low).all())
+        above = bool(np.isfinite(self._host_high).all())
         return {"both": below and above, "below": below, "above": above}[manner]
 
     @override
@@ -178,13 +123,15 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
         backend = self.backend
         if not backend.is_backendarray(x) or tuple(x.shape) != self.shape:
             return False
-        if not _castable(backend, x.dtype, self.dtype):
+        if not castable(backend, x.dtype, self.dtype):
             return False
-        return bool(backend.all(x >= self._low)) and bool(backend.all(x <= self._high))
+        return inside(backend, x, self)
 
     @override
     def clip(self, x: Any) -> Any:
-        return self.backend.clip(x, self.low, self.high)
+        backend = self.backend
+        dtype = backend.concrete_dtype(self.dtype)
+        return backend.astype(backend.clip(x, self.low, self.high), dtype, copy=False)
 
     @override
     def is_subspaceeq(self, other: Space[Any, Any, Any, Any]) -> bool:
@@ -192,13 +139,11 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             not isinstance(other, BoxSpace)
             or self.backend is not other.backend
             or self.shape != other.shape
-            or not _castable(self.backend, self.dtype, other.dtype)
+            or not castable(self.backend, self.dtype, other.dtype)
         ):
             return False
-        backend = self.backend
-        low, other_low = backend.to_numpy(self._low), backend.to_numpy(other._low)
-        high, other_high = backend.to_numpy(self._high), backend.to_numpy(other._high)
-        return bool((low >= other_low).all() and (high <= other_high).all())
+        below = bool((self._host_low >= other._host_low).all())
+        return below and bool((self._host_high <= other._host_high).all())
 
     @override
     def data_to(self, data: Any, backend: Any = None, device: Any = None) -> Any:
@@ -234,64 +179,23 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             or not same_dtype(self.backend, self.dtype, other.dtype)
         ):
             return False
-        backend = self.backend
-        pairs = ((self._low, other._low), (self._high, other._high))
-        return all(
-            bool(np.isclose(backend.to_numpy(a), backend.to_numpy(b)).all()) for a, b in pairs
+        return bool(
+            np.isclose(self._host_low, other._host_low).all()
+            and np.isclose(self._host_high, other._host_high).all()
         )
 
     __hash__ = Space.__hash__
 
 
-def _as_numpy(backend: Any, bound: Any) -> Any:
-    if backend.is_backendarray(bound):
-        return np.asarray(backend.to_numpy(bound))
-    try:
-        values = np.asarray(bound)
-    except ValueError as error:
-        raise SpaceDefinitionError(f"BoxSpace: {bound!r} is no bound") from error
-    if values.dtype == object and all(isinstance(v, int) for v in values.reshape(-1).tolist()):
-        return values.astype(float) if values.size == 0 else _exact_integers(values)
-    if values.dtype.kind not in "biuf":
-        # "Infinity" and "-Infinity", as valid JSON spells infinite bounds.
-        try:
-            return values.astype(np.float64)
-        except (ValueError, TypeError) as error:
-            raise SpaceDefinitionError(f"BoxSpace: {bound!r} is no bound") from error
-    return values
-
-
-def _exact_integers(values: Any) -> Any:
-    """Integers beyond int64: kept exact where uint64 holds them, infinite otherwise."""
-    flat = values.reshape(-1).tolist()
-    if all(0 <= v < 2**64 for v in flat):
-        return values.astype(np.uint64)
-    return np.array([float(v) for v in flat]).reshape(values.shape)
-
-
-def _castable(backend: Any, source: Any, target: Any) -> bool:
-    """Whether numpy's safe rule lets `source` be `target`."""
-    try:
-        names = serialize_dtype(backend, source), serialize_dtype(backend, target)
-    except ValueError:
-        return bool(source == target)
-    if "bool" in names:
-        return names[0] == names[1]
-    return bool(np.can_cast(np.dtype(str(names[0])), np.dtype(str(names[1])), "safe"))
-
-
-def _integers(unit: Any, low: Any, high: Any) -> Any:
-    """Uniform integers of the closed range, from floats of ``[0, 1)``, exact at the ends."""
-    result = np.empty(low.shape, dtype=low.dtype)
-    flat = result.reshape(-1)
-    for position, (u, lowest, highest) in enumerate(
-        zip(
-            unit.reshape(-1).tolist(),
-            low.reshape(-1).tolist(),
-            high.reshape(-1).tolist(),
-            strict=True,
-        )
-    ):
-        width = highest - lowest + 1
-        flat[position] = min(lowest + int(u * width), highest)
-    return result
+def inside(backend: Any, x: Any, bounds: Any) -> bool:
+    """Whether an array, whose shape and dtype are right, lies between the bounds of a space."""
+    floating = backend.dtype_is_real_floating(x.dtype)
+    if math.prod(x.shape) == 0 or (all(bounds._open) and not floating):
+        return True
+    low, high = bounds._low, bounds._high
+    if not backend.orders(x.dtype) or not backend.orders(low.dtype):
+        x, low, high = backend.to_numpy(x), bounds._host_low, bounds._host_high
+    if bounds._host_low.size == bounds._host_high.size == 1:
+        # The extremes are enough, and are NaN when any element is.
+        return bool(x.min() >= low) and bool(x.max() <= high)
+    return bool(((x >= low) & (x <= high)).all())

@@ -11,7 +11,7 @@ from unienv_interface.backends.base import BDeviceType, BDtypeType, BRNGType
 from unienv_interface.errors import SpaceDefinitionError
 from unienv_interface.space.space import Boundedness, Space
 
-__all__ = ["DictSpace", "common_device"]
+__all__ = ["DictSpace", "as_child", "common_device"]
 
 
 class DictSpace(Space[dict[str, Any], BDeviceType, BDtypeType, BRNGType]):
@@ -39,17 +39,17 @@ class DictSpace(Space[dict[str, Any], BDeviceType, BDtypeType, BRNGType]):
             pairs: list[tuple[str, Any]] = []
         elif isinstance(spaces, Mapping):
             try:
-                pairs = sorted(spaces.items())
-            except TypeError:  # keys, or for equal keys spaces, that have no order
+                pairs = [(key, spaces[key]) for key in sorted(spaces)]
+            except TypeError:  # keys of several kinds have no order
                 pairs = list(spaces.items())
         else:
             pairs = list(spaces)
         self.spaces: dict[str, Space[Any, Any, Any, Any]] = {}
         for key, child in pairs:
-            self.spaces[key] = _as_space(backend, key, child)
+            self.spaces[key] = as_child(backend, key, child)
         if device is None:
             device = common_device(self.spaces.values())
-        super().__init__(backend, None, None, device, metadata)
+        super().__init__(backend, device=device, metadata=metadata)
 
     def keys(self) -> KeysView[str]:
         """The keys, in order."""
@@ -59,7 +59,7 @@ class DictSpace(Space[dict[str, Any], BDeviceType, BDtypeType, BRNGType]):
         return self.spaces[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self.spaces[key] = _as_space(self.backend, key, value)
+        self.spaces[key] = as_child(self.backend, key, value)
 
     def __delitem__(self, key: str) -> None:
         del self.spaces[key]
@@ -149,7 +149,7 @@ class DictSpace(Space[dict[str, Any], BDeviceType, BDtypeType, BRNGType]):
     __hash__ = Space.__hash__
 
 
-def _as_space(backend: Any, key: Any, child: Any) -> Space[Any, Any, Any, Any]:
+def as_child(backend: Any, key: Any, child: Any) -> Space[Any, Any, Any, Any]:
     if isinstance(child, Mapping):
         child = DictSpace(backend, child)
     if not isinstance(child, Space):

@@ -6,12 +6,11 @@ import string
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 from typing_extensions import override
 
 from unienv_interface.backends.base import BDeviceType, BDtypeType, BRNGType
 from unienv_interface.errors import SpaceDefinitionError
-from unienv_interface.space.space import Boundedness, Space, check_manner
+from unienv_interface.space.space import Space
 
 __all__ = ["TextSpace"]
 
@@ -43,7 +42,7 @@ class TextSpace(Space[str, BDeviceType, BDtypeType, BRNGType]):
         device: Any = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(backend, None, None, device, metadata)
+        super().__init__(backend, device=device, metadata=metadata)
         self.min_length, self.max_length = int(min_length), int(max_length)
         if not 0 <= self.min_length <= self.max_length:
             raise SpaceDefinitionError(
@@ -64,18 +63,18 @@ class TextSpace(Space[str, BDeviceType, BDtypeType, BRNGType]):
         return self._charset
 
     @property
-    def charset_list(self) -> tuple[str, ...]:
-        """Allowed characters, sorted; empty when all are."""
-        return self._characters
+    def charset_list(self) -> tuple[str, ...] | None:
+        """Allowed characters, sorted; None when all are."""
+        return None if self._charset is None else self._characters
 
     @property
-    def charset_index(self) -> dict[str, int]:
-        """Position of each allowed character in `charset_list`."""
-        return dict(self._index)
+    def charset_index(self) -> dict[str, int] | None:
+        """Position of each allowed character in `charset_list`; None when all are."""
+        return None if self._charset is None else dict(self._index)
 
-    def character_index(self, character: str) -> int:
-        """Position of one character in `charset_list`."""
-        return self._index[character]
+    def character_index(self, character: str) -> int | None:
+        """Position of one character in `charset_list`, None when it is not there."""
+        return self._index.get(character)
 
     @override
     def to(self, backend: Any = None, device: Any = None) -> Any:
@@ -96,20 +95,19 @@ class TextSpace(Space[str, BDeviceType, BDtypeType, BRNGType]):
         if self._charset is not None and not self._charset:
             return rng, ""
         rng, length = random.random_discrete_uniform(
-            (1,), self.min_length, self.max_length + 1, rng=rng
+            (), self.min_length, self.max_length + 1, rng=rng
         )
-        count = int(length[0])
+        count = int(length)
         rng, chosen = random.random_discrete_uniform((count,), 0, len(characters), rng=rng)
-        return rng, "".join(characters[n] for n in np.asarray(chosen).tolist())
+        return rng, "".join(characters[n] for n in self.backend.to_numpy(chosen).tolist())
 
     @override
     def create_empty(self) -> str:
         return ""
 
     @override
-    def is_bounded(self, manner: Boundedness = "both") -> bool:
-        check_manner(manner)
-        return True
+    def clip(self, x: str) -> str:
+        return x[: self.max_length]
 
     @override
     def contains(self, x: Any) -> bool:
