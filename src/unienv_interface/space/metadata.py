@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from typing_extensions import override
 
 __all__ = ["SpaceMetadata"]
@@ -56,6 +57,8 @@ def _key(key: Any) -> str:
 def _frozen(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, np.generic):
+        return _frozen(value.item())
     if isinstance(value, Mapping):
         return SpaceMetadata(value)
     if isinstance(value, (list, tuple)):

@@ -15,6 +15,8 @@ __all__ = [
     "deserialize_function",
     "get_class_from_full_name",
     "get_full_class_name",
+    "get_full_function_name",
+    "get_function_from_full_name",
     "serialize_function",
 ]
 
@@ -61,15 +63,47 @@ def get_class_from_full_name(full_name: str) -> Any:
     raise SymbolError(f"no module leads to {full_name!r}")
 
 
+def get_full_function_name(function: Any) -> str:
+    """``module.qualname`` of a function."""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def get_function_from_full_name(full_name: str) -> Any:
+    """The function of a name; as `get_class_from_full_name`.
+
+    Raises:
+        SymbolError: There is none.
+    """
+    return get_class_from_full_name(full_name)
+
+
 def serialize_function(function: Any) -> dict[str, str]:
-    """A function as JSON data: by name where that finds it again, else pickled."""
-    name = f"{function.__module__}.{function.__qualname__}"
+    """A function as JSON data: by name where that finds it again, else pickled.
+
+    Raises:
+        SymbolError: It can neither be found by name nor pickled.
+    """
     try:
+        name = get_full_function_name(function)
         if get_class_from_full_name(name) is function:
             return {"mode": "name", "value": name}
-    except (ImportError, ValueError):
-        pass  # a lambda or a local function: pickled below
-    return {"mode": "pickle", "value": base64.b64encode(pickle.dumps(function)).decode()}
+    except (AttributeError, ImportError, ValueError):
+        pass  # a lambda, a local function or a partial: pickled below
+    try:
+        payload = _pickler().dumps(function)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise SymbolError(
+            f"{function!r} cannot be pickled; define it in a module, or install cloudpickle"
+        ) from error
+    return {"mode": "pickle", "value": base64.b64encode(payload).decode()}
+
+
+def _pickler() -> Any:
+    """Module with `dumps`: cloudpickle takes lambdas too."""
+    try:
+        return importlib.import_module("cloudpickle")
+    except ImportError:
+        return pickle
 
 
 def deserialize_function(data: Mapping[str, str], *, allow_pickle: bool = False) -> Any:

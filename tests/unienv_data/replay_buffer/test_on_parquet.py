@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from replay_fakes import SPACE, batch, numbers, sample
+from replay_fakes import SPACE, batch, numbers, read_into, sample
 
 from unienv_data.errors import ForkedWriterError, ReadOnlyError, StorageLockedError
 from unienv_data.replay_buffer import ReplayBuffer
@@ -150,10 +150,6 @@ def test_pickled_copy_reads_what_was_there(tmp_path: Path, capacity: int | None)
     writer.close()
 
 
-def _read(buffer: Any, queue: Any) -> None:
-    queue.put((numbers(buffer.get_at(...)), buffer.get_segments()))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_read_in_a_child(tmp_path: Path, method: Any) -> None:
@@ -162,7 +158,7 @@ def test_read_in_a_child(tmp_path: Path, method: Any) -> None:
     reader = load(tmp_path / "rb")
     context = multiprocessing.get_context(method)
     queue = context.Queue()
-    process = context.Process(target=_read, args=(reader, queue))
+    process = context.Process(target=read_into, args=(reader, queue))
     process.start()
     assert queue.get(timeout=60) == ([2, 3, 4, 5], [(0, 4)])
     process.join()
@@ -190,9 +186,7 @@ def test_rows_of_the_original_library() -> None:
 READ_BY_ORIGINAL = """
 import json, sys
 from unienv_data import ReplayBuffer
-from unienv_data.testing.strategies import box
 from unienv_interface.backends.numpy import NumpyComputeBackend
-from unienv_interface.space import DictSpace
 buffer = ReplayBuffer.load_from(sys.argv[1], backend=NumpyComputeBackend)
 print(json.dumps([buffer.get_at(...)["b"].tolist(), buffer.get_segments(), buffer.offset]))
 """
@@ -210,7 +204,7 @@ def test_read_by_the_original(tmp_path: Path, capacity: int | None, upstream_pyt
     buffer.close()
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     done = subprocess.run(
-        [upstream_python, "-c", READ_BY_ORIGINAL, tmp_path / "rb"],
+        [upstream_python, "-I", "-c", READ_BY_ORIGINAL, tmp_path / "rb"],
         check=True,
         capture_output=True,
         text=True,
@@ -223,9 +217,7 @@ WRITTEN_BY_ORIGINAL = """
 import json, sys
 import numpy as np
 from unienv_data import ReplayBuffer
-from unienv_data.testing.strategies import box
 from unienv_interface.backends.numpy import NumpyComputeBackend
-from unienv_interface.space import DictSpace
 buffer = ReplayBuffer.load_from(sys.argv[1], backend=NumpyComputeBackend, read_only=False)
 buffer.extend({"a": np.array([[7.0, -7.0], [8.0, -8.0]]), "b": np.array([7, 8])})
 buffer.dumps(sys.argv[1])
@@ -243,7 +235,7 @@ def test_continued_by_the_original(
         buffer.extend(batch(range(3, 7)))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     subprocess.run(
-        [upstream_python, "-c", WRITTEN_BY_ORIGINAL, tmp_path / "rb"],
+        [upstream_python, "-I", "-c", WRITTEN_BY_ORIGINAL, tmp_path / "rb"],
         check=True,
         capture_output=True,
         env=environment,

@@ -8,16 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from unienv_interface.errors import SpaceMismatchError
 from unienv_interface.space.space_utils._dispatch import unsupported
 from unienv_interface.space.spaces import (
     BatchedSpace,
     BinarySpace,
     BoxSpace,
     DictSpace,
+    DynamicBoxSpace,
+    GraphSpace,
     TextSpace,
     TupleSpace,
     UnionSpace,
 )
+from unienv_interface.space.spaces._dtypes import host_dtype
 
 __all__ = ["flat_dim", "flatten_data", "flatten_space", "is_flattenable", "unflatten_data"]
 
@@ -31,8 +35,16 @@ def flat_dim(space: Any, start_dim: int = 0) -> int | None:
 @flat_dim.register(BoxSpace)
 @flat_dim.register(BinarySpace)
 def _(space: Any, start_dim: int = 0) -> int | None:
-    size: int = math.prod(space.shape[start_dim:])
-    return size
+    return _size(space.shape, start_dim)
+
+
+@flat_dim.register
+def _(space: DynamicBoxSpace, start_dim: int = 0) -> int | None:
+    return _size(space.shape_high, start_dim)
+
+
+def _size(shape: tuple[int, ...], start_dim: int) -> int | None:
+    return math.prod(shape[start_dim:]) if start_dim <= len(shape) else None
 
 
 @flat_dim.register
@@ -70,14 +82,21 @@ def is_flattenable(space: Any, start_dim: int = 0) -> bool:
 def _children(space: Any) -> list[Any]:
     """Leaves in the order of the flat form: a DictSpace's by sorted key."""
     if isinstance(space, DictSpace):
-        return [space.spaces[key] for key in sorted(space.spaces)]
+        return [space.spaces[key] for key in _sorted_keys(space)]
     return list(space.spaces)
 
 
 def _parts(space: Any, data: Any) -> list[Any]:
     if isinstance(space, DictSpace):
-        return [data[key] for key in sorted(space.spaces)]
+        return [data[key] for key in _sorted_keys(space)]
     return list(data)
+
+
+def _sorted_keys(space: Any) -> list[Any]:
+    try:
+        return sorted(space.spaces)
+    except TypeError:  # keys of several kinds have no order
+        return list(space.spaces)
 
 
 @singledispatch
@@ -88,10 +107,32 @@ def flatten_space(space: Any, start_dim: int = 0) -> Any:
 
 @flatten_space.register
 def _(space: BoxSpace, start_dim: int = 0) -> Any:
+    _check_start(space, start_dim)
     shape = (*space.shape[:start_dim], math.prod(space.shape[start_dim:]))
-    reshape = space.backend.reshape
-    low, high = reshape(space.low, shape), reshape(space.high, shape)
+    low, high = (_flat_bound(b, space.shape, shape) for b in (space._host_low, space._host_high))
     return BoxSpace(space.backend, low, high, space.dtype, space.device, shape)
+
+
+@flatten_space.register
+def _(space: DynamicBoxSpace, start_dim: int = 0) -> Any:
+    _check_start(space, start_dim)
+    full = space.shape_high
+    shape = (*full[:start_dim], math.prod(full[start_dim:]))
+    low, high = (_flat_bound(b, full, shape) for b in (space._host_low, space._host_high))
+    fill = space.fill_value
+    low, high = np.minimum(low, fill), np.maximum(high, fill)
+    return BoxSpace(space.backend, low, high, space.dtype, space.device, shape)
+
+
+def _check_start(space: Any, start_dim: int) -> None:
+    if flat_dim(space, start_dim) is None:
+        unsupported(f"flattening from axis {start_dim} on", space)
+
+
+def _flat_bound(bound: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Any:
+    if bound.size == 1:
+        return bound.reshape((1,) * len(flat))
+    return np.broadcast_to(bound, shape).reshape(flat)
 
 
 @flatten_space.register
@@ -106,7 +147,7 @@ def _(space: TextSpace, start_dim: int = 0) -> Any:
     if flat_dim(space, start_dim) is None:
         unsupported("flatten_space of a text without a charset, or in a batch,", space)
     dtype = space.backend.default_integer_dtype
-    high = len(space.charset_list)
+    high = len(space._characters)
     return BoxSpace(space.backend, 0, high, dtype, space.device, (space.max_length,))
 
 
@@ -116,11 +157,18 @@ def _(space: Any, start_dim: int = 0) -> Any:
     backend = space.backend
     boxes = [flatten_space(child, start_dim) for child in _children(space)]
     dtype = _promoted(backend, [box.dtype for box in boxes])
-    low = backend.concat(
-        [backend.astype(_array(backend, b.low), dtype) for b in boxes], axis=start_dim
-    )
-    high = backend.concat(
-        [backend.astype(_array(backend, b.high), dtype) for b in boxes], axis=start_dim
+    if not boxes:
+        _check_start(space, start_dim)
+        return BoxSpace(backend, 0, 1, dtype, space.device, (0,))
+    host = host_dtype(backend, dtype)
+    low, high = (
+        np.concatenate(
+            [np.broadcast_to(b, box.shape).astype(host) for b, box in bounds], axis=start_dim
+        )
+        for bounds in (
+            [(box._host_low, box) for box in boxes],
+            [(box._host_high, box) for box in boxes],
+        )
     )
     return BoxSpace(backend, low, high, dtype, space.device)
 
@@ -130,22 +178,25 @@ def _(space: UnionSpace, start_dim: int = 0) -> Any:
     size = flat_dim(space, start_dim)
     if size is None:
         unsupported("flatten_space of a batch", space)
-    backend = space.backend
-    boxes = [flatten_space(child, 0) for child in space.spaces]
-    dtype = _promoted(backend, [backend.default_integer_dtype, *(box.dtype for box in boxes)])
+    boxes = [flatten_space(child) for child in space.spaces]
+    dtype = _union_dtype(space, boxes)
     low, high = np.zeros(size), np.zeros(size)
     high[0] = len(boxes) - 1
-    for box in boxes:
-        count = box.shape[0]
-        box_low = np.asarray(backend.to_numpy(box.low), np.float64)
-        box_high = np.asarray(backend.to_numpy(box.high), np.float64)
-        low[1 : 1 + count] = np.minimum(low[1 : 1 + count], box_low)
-        high[1 : 1 + count] = np.maximum(high[1 : 1 + count], box_high)
-    return BoxSpace(backend, low, high, dtype, space.device, (size,))
+    for box in boxes:  # beyond the smaller children there are zeros
+        part = slice(1, 1 + box.shape[0])
+        low[part] = np.minimum(low[part], box._host_low)
+        high[part] = np.maximum(high[part], box._host_high)
+    return BoxSpace(space.backend, low, high, dtype, space.device, (size,))
 
 
-@flatten_space.register
-def _(space: BatchedSpace, start_dim: int = 0) -> Any:
+def _union_dtype(space: Any, boxes: list[Any]) -> Any:
+    backend = space.backend
+    return _promoted(backend, [backend.default_integer_dtype, *(box.dtype for box in boxes)])
+
+
+@flatten_space.register(BatchedSpace)
+@flatten_space.register(GraphSpace)
+def _(space: Any, start_dim: int = 0) -> Any:
     unsupported("flatten_space", space)
 
 
@@ -156,7 +207,7 @@ def _array(backend: Any, value: Any) -> Any:
 def _promoted(backend: Any, dtypes: list[Any]) -> Any:
     if not dtypes:
         return backend.default_floating_dtype
-    concrete = [backend.zeros((), dtype=dtype).dtype for dtype in dtypes]
+    concrete = [backend.concrete_dtype(dtype) for dtype in dtypes]
     result = concrete[0]
     for dtype in concrete[1:]:
         result = backend.result_type(result, dtype)
@@ -175,25 +226,40 @@ def flatten_data(space: Any, data: Any, start_dim: int = 0) -> Any:
 
 @flatten_data.register
 def _(space: BoxSpace, data: Any, start_dim: int = 0) -> Any:
-    array = _array(space.backend, data)
-    shape = tuple(array.shape)
-    return space.backend.reshape(array, (*shape[:start_dim], math.prod(shape[start_dim:])))
+    return _flat(space, _array(space.backend, data), start_dim)
+
+
+@flatten_data.register
+def _(space: DynamicBoxSpace, data: Any, start_dim: int = 0) -> Any:
+    return _flat(space, space.pad_data(_array(space.backend, data)), start_dim)
 
 
 @flatten_data.register
 def _(space: BinarySpace, data: Any, start_dim: int = 0) -> Any:
-    array = _array(space.backend, data)
+    backend = space.backend
+    flat = _flat(space, _array(backend, data), start_dim)
+    return backend.astype(flat, backend.concrete_dtype(backend.default_integer_dtype))
+
+
+def _flat(space: Any, array: Any, start_dim: int) -> Any:
+    _check_start(space, start_dim)
     shape = tuple(array.shape)
-    flat = space.backend.reshape(array, (*shape[:start_dim], math.prod(shape[start_dim:])))
-    return space.backend.astype(flat, space.backend.default_integer_dtype)
+    return space.backend.reshape(array, (*shape[:start_dim], math.prod(shape[start_dim:])))
 
 
 @flatten_data.register
 def _(space: TextSpace, data: Any, start_dim: int = 0) -> Any:
     if flat_dim(space, start_dim) is None:
         unsupported("flatten_data of a text without a charset, or in a batch,", space)
-    index, padding = space.charset_index, len(space.charset_list)
-    codes = [index[character] for character in data]
+    index, padding = space._index, len(space._characters)
+    try:
+        codes = [index[character] for character in data]
+    except KeyError as error:
+        raise SpaceMismatchError(f"flatten_data: {error} is not in the charset") from error
+    if len(codes) > space.max_length:
+        raise SpaceMismatchError(
+            f"flatten_data: a text of {len(codes)} characters, at most {space.max_length} fit"
+        )
     codes += [padding] * (space.max_length - len(codes))
     return space.backend.asarray(codes, dtype=space.backend.default_integer_dtype)
 
@@ -207,6 +273,9 @@ def _(space: Any, data: Any, start_dim: int = 0) -> Any:
         for child, part in zip(_children(space), _parts(space, data), strict=True)
     ]
     dtype = _promoted(backend, [flat.dtype for flat in flats])
+    if not flats:
+        _check_start(space, start_dim)
+        return backend.zeros((0,), dtype=dtype, device=space.device)
     return backend.concat([backend.astype(flat, dtype) for flat in flats], axis=start_dim)
 
 
@@ -215,19 +284,22 @@ def _(space: UnionSpace, data: Any, start_dim: int = 0) -> Any:
     size = flat_dim(space, start_dim)
     if size is None:
         unsupported("flatten_data of a batch", space)
-    index, value = data
+    index, value = int(data[0]), data[1]
     backend = space.backend
-    dtype = flatten_space(space).dtype
-    flat = np.zeros(size, dtype=np.float64)
-    values = np.asarray(backend.to_numpy(flatten_data(space.spaces[int(index)], value)))
-    array = flat.astype(backend.to_numpy(backend.zeros((), dtype=dtype)).dtype)
-    array[0] = int(index)
-    array[1 : 1 + len(values)] = values
-    return backend.from_numpy(array, device=space.device)
+    dtype = _union_dtype(space, [flatten_space(child) for child in space.spaces])
+    flat = flatten_data(space.spaces[index], value)
+    device = backend.device(flat)
+    parts = [
+        backend.full((1,), index, dtype=dtype, device=device),
+        backend.astype(flat, dtype),
+        backend.zeros((size - 1 - flat.shape[0],), dtype=dtype, device=device),
+    ]
+    return backend.concat(parts, axis=0)
 
 
-@flatten_data.register
-def _(space: BatchedSpace, data: Any, start_dim: int = 0) -> Any:
+@flatten_data.register(BatchedSpace)
+@flatten_data.register(GraphSpace)
+def _(space: Any, data: Any, start_dim: int = 0) -> Any:
     unsupported("flatten_data", space)
 
 
@@ -239,9 +311,19 @@ def unflatten_data(space: Any, data: Any, start_dim: int = 0) -> Any:
 
 @unflatten_data.register
 def _(space: BoxSpace, data: Any, start_dim: int = 0) -> Any:
+    return _shaped(space, data, start_dim, space.shape)
+
+
+@unflatten_data.register
+def _(space: DynamicBoxSpace, data: Any, start_dim: int = 0) -> Any:
+    array = _shaped(space, data, start_dim, space.shape_high)
+    return array if start_dim else space.unpad_data(array)
+
+
+def _shaped(space: Any, data: Any, start_dim: int, shape: tuple[int, ...]) -> Any:
     backend = space.backend
-    cast = backend.astype(data, backend.zeros((), dtype=space.dtype).dtype, copy=True)
-    return backend.reshape(cast, (*tuple(data.shape)[:start_dim], *space.shape[start_dim:]))
+    cast = backend.astype(data, backend.concrete_dtype(space.dtype), copy=True)
+    return backend.reshape(cast, (*tuple(data.shape)[:start_dim], *shape[start_dim:]))
 
 
 @unflatten_data.register
@@ -254,7 +336,7 @@ def _(space: BinarySpace, data: Any, start_dim: int = 0) -> Any:
 def _(space: TextSpace, data: Any, start_dim: int = 0) -> Any:
     if flat_dim(space, start_dim) is None:
         unsupported("unflatten_data of a text without a charset, or in a batch,", space)
-    characters = space.charset_list
+    characters = space._characters
     codes = [int(code) for code in np.asarray(space.backend.to_numpy(data)).tolist()]
     return "".join(characters[code] for code in codes if code < len(characters))
 
@@ -273,7 +355,7 @@ def _(space: Any, data: Any, start_dim: int = 0) -> Any:
         parts.append(unflatten_data(child, part, start_dim))
         begin += size
     if isinstance(space, DictSpace):
-        by_key = dict(zip(sorted(space.spaces), parts, strict=True))
+        by_key = dict(zip(_sorted_keys(space), parts, strict=True))
         return {key: by_key[key] for key in space.spaces}
     return tuple(parts)
 
@@ -287,6 +369,7 @@ def _(space: UnionSpace, data: Any, start_dim: int = 0) -> Any:
     return index, unflatten_data(space.spaces[index], data[1 : 1 + size])
 
 
-@unflatten_data.register
-def _(space: BatchedSpace, data: Any, start_dim: int = 0) -> Any:
+@unflatten_data.register(BatchedSpace)
+@unflatten_data.register(GraphSpace)
+def _(space: Any, data: Any, start_dim: int = 0) -> Any:
     unsupported("unflatten_data", space)

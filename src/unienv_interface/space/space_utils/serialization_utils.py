@@ -14,6 +14,8 @@ from unienv_interface.space.spaces import (
     BinarySpace,
     BoxSpace,
     DictSpace,
+    DynamicBoxSpace,
+    GraphSpace,
     TextSpace,
     TupleSpace,
     UnionSpace,
@@ -41,12 +43,38 @@ def _payload(space: Any) -> dict[str, Any]:
 
 @_payload.register
 def _(space: BoxSpace) -> dict[str, Any]:
-    to_numpy = space.backend.to_numpy
     return {
         "shape": list(space.shape),
-        "low": to_numpy(space._low).tolist(),
-        "high": to_numpy(space._high).tolist(),
+        "low": space._host_low.tolist(),
+        "high": space._host_high.tolist(),
         "dtype": serialize_dtype(space.backend, space.dtype),
+    }
+
+
+@_payload.register
+def _(space: DynamicBoxSpace) -> dict[str, Any]:
+    return {
+        "low": space._host_low.tolist(),
+        "high": space._host_high.tolist(),
+        "shape_low": list(space.shape_low),
+        "shape_high": list(space.shape_high),
+        "dtype": serialize_dtype(space.backend, space.dtype),
+        "fill_value": space.fill_value,
+    }
+
+
+@_payload.register
+def _(space: GraphSpace) -> dict[str, Any]:
+    nodes, edges = space.node_feature_space, space.edge_feature_space
+    return {
+        "min_nodes": space.min_nodes,
+        "max_nodes": space.max_nodes,
+        "min_edges": space.min_edges,
+        "max_edges": space.max_edges,
+        "is_edge": space.is_edge,
+        "node_feature_space": None if nodes is None else space_to_json(nodes),
+        "edge_feature_space": None if edges is None else space_to_json(edges),
+        "batch_shape": list(space.batch_shape),
     }
 
 
@@ -60,7 +88,7 @@ def _(space: TextSpace) -> dict[str, Any]:
     return {
         "min_length": space.min_length,
         "max_length": space.max_length,
-        "charset": None if space.charset is None else "".join(space.charset_list),
+        "charset": None if space.charset is None else "".join(space._characters),
     }
 
 
@@ -69,8 +97,9 @@ def _(space: DictSpace) -> dict[str, Any]:
     return {"spaces": {key: space_to_json(child) for key, child in space.spaces.items()}}
 
 
-@_payload.register
-def _(space: TupleSpace) -> dict[str, Any]:
+@_payload.register(TupleSpace)
+@_payload.register(UnionSpace)
+def _(space: Any) -> dict[str, Any]:
     return {"spaces": [space_to_json(child) for child in space.spaces]}
 
 
@@ -154,6 +183,35 @@ def _union(data: Mapping[str, Any], backend: Any, device: Any) -> Any:
     return UnionSpace(backend, children, device)
 
 
+def _dynamic_box(data: Mapping[str, Any], backend: Any, device: Any) -> Any:
+    return DynamicBoxSpace(
+        backend,
+        _bound(data["low"]),
+        _bound(data["high"]),
+        data["shape_low"],
+        data["shape_high"],
+        deserialize_dtype(backend, data["dtype"]),
+        device,
+        data.get("fill_value", 0),
+    )
+
+
+def _graph(data: Mapping[str, Any], backend: Any, device: Any) -> Any:
+    nodes, edges = data["node_feature_space"], data["edge_feature_space"]
+    return GraphSpace(
+        backend,
+        None if nodes is None else json_to_space(nodes, backend, device),
+        None if edges is None else json_to_space(edges, backend, device),
+        data["is_edge"],
+        data["min_nodes"],
+        data["max_nodes"],
+        data["min_edges"],
+        data["max_edges"],
+        data.get("batch_shape", ()),
+        device,
+    )
+
+
 def _batched(data: Mapping[str, Any], backend: Any, device: Any) -> Any:
     return BatchedSpace(json_to_space(data["single_space"], backend, device), data["batch_shape"])
 
@@ -166,4 +224,6 @@ _MAKERS: dict[str, Callable[[Mapping[str, Any], Any, Any], Any]] = {
     "TupleSpace": _tuple,
     "UnionSpace": _union,
     "BatchedSpace": _batched,
+    "DynamicBoxSpace": _dynamic_box,
+    "GraphSpace": _graph,
 }

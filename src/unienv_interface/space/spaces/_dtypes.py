@@ -13,7 +13,7 @@ __all__ = ["castable", "host_dtype"]
 
 
 def host_dtype(backend: Any, dtype: Any) -> np.dtype[Any]:
-    """numpy's dtype of the same values; float32 for those it has not, such as bfloat16."""
+    """The numpy dtype of the same values; float32 for those it has not, such as bfloat16."""
     try:
         return np.dtype(serialize_dtype(backend, backend.concrete_dtype(dtype)))
     except ValueError:

@@ -36,7 +36,7 @@ def draw(backend: Any, shape: tuple[int, ...], low: Any, high: Any, rng: Any) ->
 def _integers(backend: Any, shape: Any, low: Any, high: Any, rng: Any) -> tuple[Any, Any]:
     if low.size == high.size == 1:
         first, last = int(low.item()), int(high.item())
-        if -_SMALL <= first and last < _SMALL - 1:
+        if first >= -_SMALL and last < _SMALL - 1:
             rng, drawn = backend.random.random_discrete_uniform(shape, first, last + 1, rng=rng)
             return rng, np.asarray(backend.to_numpy(drawn)).astype(low.dtype)
     rng, drawn = backend.random.random_discrete_uniform((4, *shape), 0, 1 << 16, rng=rng)

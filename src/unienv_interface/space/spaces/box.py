@@ -15,11 +15,6 @@ from unienv_interface.backends.serialization import (
     same_dtype,
     serialize_dtype,
 )
-from unienv_interface.backends.serialization import (
-    deserialize_dtype,
-    same_dtype,
-    serialize_dtype,
-)
 from unienv_interface.errors import SpaceDefinitionError
 from unienv_interface.space.space import Boundedness, Space, check_manner, check_shape
 from unienv_interface.space.spaces._bounds import as_bound, bounds_of, is_open, placed

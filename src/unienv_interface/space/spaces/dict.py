@@ -150,6 +150,11 @@ class DictSpace(Space[dict[str, Any], BDeviceType, BDtypeType, BRNGType]):
 
 
 def as_child(backend: Any, key: Any, child: Any) -> Space[Any, Any, Any, Any]:
+    """Checks a child; a plain mapping becomes a DictSpace.
+
+    Raises:
+        SpaceDefinitionError: It is no space, or of another backend.
+    """
     if isinstance(child, Mapping):
         child = DictSpace(backend, child)
     if not isinstance(child, Space):

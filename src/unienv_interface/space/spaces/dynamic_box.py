@@ -117,7 +117,9 @@ class DynamicBoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             for least, have, most in zip(self.shape_low, shape, self.shape_high, strict=True)
         )
 
-    def pad_data(self, data: Any, start_axis: int | None = None, end_axis: int | None = None) -> Any:
+    def pad_data(
+        self, data: Any, start_axis: int | None = None, end_axis: int | None = None
+    ) -> Any:
         """An array padded to the greatest lengths.
 
         Args:

@@ -78,9 +78,7 @@ class GraphSpace(Space[GraphInstance[Any], BDeviceType, BDtypeType, BRNGType]):
     ) -> None:
         features: list[Any] = [node_feature_space, edge_feature_space]
         for space in features:
-            if space is not None and not (
-                isinstance(space, BoxSpace) and space.backend is backend
-            ):
+            if space is not None and not (isinstance(space, BoxSpace) and space.backend is backend):
                 raise SpaceDefinitionError(
                     f"GraphSpace: features are a BoxSpace of backend {backend!r}, got {space!r}"
                 )
@@ -161,7 +159,7 @@ class GraphSpace(Space[GraphInstance[Any], BDeviceType, BDtypeType, BRNGType]):
         random, shape = self.backend.random, self.batch_shape
         if most is None:
             rng, drawn = random.random_geometric(shape, 0.25, rng=rng)
-            counts = np.asarray(self.backend.to_numpy(drawn)).astype(np.int64) + (least - 1)
+            counts = np.asarray(self.backend.to_numpy(drawn).astype(np.int64) + (least - 1))
         else:
             rng, drawn = random.random_discrete_uniform(shape, least, most + 1, rng=rng)
             counts = np.asarray(self.backend.to_numpy(drawn)).astype(np.int64)
@@ -253,7 +251,7 @@ class GraphSpace(Space[GraphInstance[Any], BDeviceType, BDtypeType, BRNGType]):
         if shape[:axes] != self.batch_shape or shape[axes + 1 :] != rest:
             return False
         most = int(counts.max(initial=0))
-        return shape[axes] == most if not axes else shape[axes] >= most
+        return bool(shape[axes] >= most if axes else shape[axes] == most)
 
     def _holds_features(self, space: Any, features: Any, counts: Any) -> bool:
         if space is None:

@@ -57,7 +57,8 @@ class UnionSpace(SequenceSpace[tuple[int, Any], BDeviceType, BDtypeType, BRNGTyp
         index, value = x
         if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
             return False
-        return 0 <= index < len(self.spaces) and self.spaces[int(index)].contains(value)
+        chosen = int(index)
+        return 0 <= chosen < len(self.spaces) and self.spaces[chosen].contains(value)
 
     @override
     def clip(self, x: Any) -> tuple[int, Any]:
