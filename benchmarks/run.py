@@ -1,6 +1,6 @@
 """One store in one process, with the reference taking turns. Called by `all.py`.
 
-    python benchmarks/run.py --store ours --workload W1 --rows 100000 --out x.json
+python benchmarks/run.py --store ours --workload W1 --rows 100000 --out x.json
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from unienv_data.format.schema import Schema
 from unienv_data.io.boot import boot_number
 from unienv_data.io.mapped import PAGE, MappedFile
 
-__all__ = ["Bank", "PieceSource"]
+__all__ = ["Bank", "PieceSource", "count_dirty"]
 
 _MAGIC = 0x314B_4E41_4255  # "UBANK1"
 _GATHER_ATTEMPTS = 1000
@@ -43,6 +43,16 @@ _RECORD_WORDS = 8
 
 CLEAN, APPENDED, REWRITTEN = range(3)
 """Dirty states: equal to the file; rows were added to it; rows that it holds were changed."""
+
+
+def count_dirty(directory: Path) -> int:
+    """Pieces newer than their files in a bank that this process has not opened."""
+    try:
+        words = np.fromfile(directory / "pieces", dtype=np.int64)
+    except OSError:
+        return 0
+    records = words[: len(words) // _RECORD_WORDS * _RECORD_WORDS].reshape(-1, _RECORD_WORDS)
+    return int(np.count_nonzero(records[:, _DIRTY]))
 
 
 class PieceSource(Protocol):

@@ -328,6 +328,8 @@ class ReplayBuffer(DurableBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRN
             if self._writer.is_run_open:
                 self._require_owner("mark_segment_end")
                 self._writer.end_run()
+                if getattr(self.storage, "is_flush_due", False):
+                    self.flush()
 
     def open_segment_writer(
         self,

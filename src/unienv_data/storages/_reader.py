@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from unienv_data.bank.bank import Bank
+from unienv_data.bank.bank import Bank, count_dirty
 from unienv_data.bank.journal import Journal
 from unienv_data.errors import ReadOnlyError, SchemaMismatchError
 from unienv_data.format.layout import WORK_NAME
@@ -17,6 +17,7 @@ from unienv_data.storages._cache import BankPlace, find_place
 from unienv_data.storages._opening import Found, find
 from unienv_data.storages._options import Options
 from unienv_data.storages._pieces import PieceFiles
+from unienv_data.storages._working_set import bank_directory
 
 __all__ = ["FixedLedger", "Reader"]
 
@@ -171,12 +172,17 @@ def warn_of_dead_writer(directory: Path, found: Found) -> None:
     work = directory / WORK_NAME
     if found.manifest.uuid is None or not work.is_dir() or writer_is_alive(work / "lock"):
         return
-    rows = Journal.peek(work / "bank", found.manifest.uuid)
-    if rows is None or found.manifest.capacity is not None or rows <= found.manifest.num_rows:
+    bank = bank_directory(work)
+    rows = Journal.peek(bank, found.manifest.uuid)
+    if rows is None:
+        return
+    pieces = count_dirty(bank)
+    more = max(rows - found.manifest.num_rows, 0) if found.manifest.capacity is None else 0
+    if not more and not pieces:
         return
     warnings.warn(
-        f"{directory}: its writer ended without closing; {rows - found.manifest.num_rows} rows "
-        "are safe but not sealed yet: open it once with read_only=False and close it",
+        f"{directory}: its writer ended without closing; {more} new rows, and changes in {pieces} "
+        "pieces, are safe but not sealed yet: open it once with read_only=False and close it",
         ResourceWarning,
         stacklevel=6,
     )

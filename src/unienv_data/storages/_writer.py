@@ -45,6 +45,7 @@ from unienv_data.storages._committer import Committer
 from unienv_data.storages._options import Options
 from unienv_data.storages._pieces import PieceFiles, clip
 from unienv_data.storages._sealer import Sealer
+from unienv_data.storages._working_set import bank_directory, forget_bank, remember_bank
 
 __all__ = ["Window", "Writer"]
 
@@ -136,6 +137,7 @@ class Writer:
         self.pieces = _CommittedPieces(self.directory, manifest, self.layout, None)
         if not adopts:
             shutil.rmtree(self._bank_directory, ignore_errors=True)
+        remember_bank(self._work, self._bank_directory)
         self._bank_directory.mkdir(parents=True, exist_ok=True)
         self.bank = Bank(
             self._bank_directory,
@@ -165,6 +167,9 @@ class Writer:
         self.committer.keep_synced()
 
     def _find_bank_directory(self, manifest: Manifest) -> Path:
+        before = bank_directory(self._work)
+        if manifest.uuid is not None and Journal.peek(before, manifest.uuid) is not None:
+            return before  # an interrupted writer's rows are there, whatever is asked for now
         if self._options.work_dir is None:
             return self._work / "bank"
         return Path(self._options.work_dir) / f"unienv-data-{manifest.uuid}"
@@ -620,6 +625,7 @@ class Writer:
         self.bank.close(remove=remove)
         if remove:
             shutil.rmtree(self._bank_directory, ignore_errors=True)
+            forget_bank(self._work)
             for path in self._work.glob("*.json"):
                 remove_quietly(path)
         self.lock.release(remove=remove)

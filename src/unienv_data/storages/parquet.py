@@ -452,6 +452,11 @@ class ParquetStorage(
         return self._closed
 
     @property
+    def is_flush_due(self) -> bool:
+        """Whether the last flush is longer ago than `flush_interval_s`; owners ask it."""
+        return self._writer is not None and not self._closed and self._writer.is_flush_due
+
+    @property
     def piece_size(self) -> int:
         """Rows a piece."""
         return self._bank.layout.piece_size
@@ -672,7 +677,8 @@ class ParquetStorage(
             if self._segment_start is None:
                 return
             self._segment_start = None
-            if writer.is_flush_due:
+            # An owner flushes itself, so that its segments are on disk together with the rows.
+            if writer.is_flush_due and not writer.ledger.is_bound:
                 writer.flush()
 
     @override

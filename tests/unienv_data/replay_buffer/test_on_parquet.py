@@ -8,6 +8,7 @@ import os
 import pickle
 import signal
 import subprocess
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -265,3 +266,28 @@ def test_closing_the_storage_first_loses_nothing(tmp_path: Path) -> None:
         buffer.close()
         with ReplayBuffer.load_from(path, backend=NumpyComputeBackend) as again:
             assert again.get_at(...)["x"].tolist() == expected
+
+
+def test_a_segment_end_flushes_when_the_last_flush_is_long_ago(tmp_path: Path) -> None:
+    """Rows and segments reach the disk together, with no call to make."""
+    space = DictSpace(NumpyComputeBackend, {"x": box("int64", ())})
+    counts = {}
+    for interval in (0.0, 1e6):
+        path = tmp_path / str(interval)
+        buffer = ReplayBuffer.create(
+            ParquetStorage,
+            space,
+            cache_path=str(path),
+            maintain_segment_metadata=True,
+            flush_interval_s=interval,
+        )
+        for value in range(5):
+            buffer.append({"x": np.int64(value)})
+        buffer.mark_segment_end()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            reader = ReplayBuffer.load_from(path, backend=NumpyComputeBackend)
+        counts[interval] = (len(reader), reader.get_segments())
+        reader.close()
+        buffer.close()
+    assert counts == {0.0: (5, [(0, 5)]), 1e6: (0, [])}

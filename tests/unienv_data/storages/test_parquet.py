@@ -1140,6 +1140,8 @@ def test_a_bounded_storage_survives_as_well(tmp_path: Path) -> None:
         os.kill(os.getpid(), 9)
 
     assert in_child(child) == -9
+    with pytest.warns(ResourceWarning, match="changes in 2 pieces"):
+        ParquetStorage.load_from(path, space()).close()
     with ParquetStorage.load_from(path, space(), read_only=False) as storage:
         assert_batches_equal(storage.get([1, 8]), batch(2, 30))
         assert not storage.get(0)["obs"].any()
@@ -1441,15 +1443,19 @@ def test_budgets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
         ParquetStorage.load_from(tmp_path / "s", space())
 
 
-def test_a_work_directory_elsewhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize("again", [True, False])
+def test_a_work_directory_elsewhere(tmp_path: Path, again: bool) -> None:
+    """Its rows are found after a crash, also when the next writer does not name it."""
     storage = grown(tmp_path / "s", 6, work_dir=tmp_path / "work")
     assert not (tmp_path / "s" / "_work" / "bank").exists()
     storage._let_go(remove=False)
-    with ParquetStorage.load_from(
-        tmp_path / "s", space(), read_only=False, work_dir=tmp_path / "work"
-    ) as again:
-        assert_batches_equal(again.get(...), batch(6))
+    with pytest.warns(ResourceWarning, match="new rows"):
+        ParquetStorage.load_from(tmp_path / "s", space()).close()
+    options = {"work_dir": tmp_path / "work"} if again else {}
+    with ParquetStorage.load_from(tmp_path / "s", space(), read_only=False, **options) as recovered:
+        assert_batches_equal(recovered.get(...), batch(6))
     assert list((tmp_path / "work").iterdir()) == []
+    assert not (tmp_path / "s" / "_work").exists()
 
 
 def test_appending_costs_the_same_however_long_the_storage_is(

@@ -8,6 +8,4 @@ from hypothesis import settings
 from unienv_data.testing.stateful import ParquetStorageMachine
 
 TestParquetStorageModel = pytest.mark.slow(ParquetStorageMachine.TestCase)
-TestParquetStorageModel.settings = settings(
-    max_examples=80, stateful_step_count=25, deadline=None
-)
+TestParquetStorageModel.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)

@@ -34,7 +34,7 @@ def batch_space(space: Any, n: int = 1) -> Any:
 
 @batch_space.register
 def _(space: BoxSpace, n: int = 1) -> Any:
-    low, high = space._low[None], space._high[None]
+    low, high = space._host_low[None], space._host_high[None]
     return BoxSpace(
         space.backend, low, high, space.dtype, space.device, (n, *space.shape), space.metadata
     )
@@ -44,8 +44,8 @@ def _(space: BoxSpace, n: int = 1) -> Any:
 def _(space: DynamicBoxSpace, n: int = 1) -> Any:
     return DynamicBoxSpace(
         space.backend,
-        space._low[None],
-        space._high[None],
+        space._host_low[None],
+        space._host_high[None],
         (n, *space.shape_low),
         (n, *space.shape_high),
         space.dtype,

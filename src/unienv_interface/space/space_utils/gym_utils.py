@@ -160,8 +160,7 @@ def _convert(space: Any, data: Any, *, to_gym: bool) -> Any:
 def _(space: BoxSpace, data: Any, *, to_gym: bool) -> Any:
     backend = space.backend
     if to_gym:
-        values = np.asarray(backend.to_numpy(data))
-        return values[()] if not values.shape and values.dtype.kind in "iu" else values
+        return np.asarray(backend.to_numpy(data))
     return placed(backend, np.array(data), space.dtype, space.device)
 
 
