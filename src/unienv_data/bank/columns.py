@@ -104,7 +104,7 @@ class NumberColumn:
     def take(self, rows: RowArray) -> NDArray[Any]:
         """See `BankColumn`."""
         # Rows are in bounds already; clipping spares numpy a check and a buffer.
-        taken: NDArray[Any] = self.array.take(rows, axis=0, mode="clip")
+        taken: NDArray[Any] = self.array.take(rows, 0, None, "clip")
         return taken
 
     def copy(self, start: int, stop: int) -> NDArray[Any]:

@@ -201,6 +201,8 @@ class JaxComputeBackend(ComputeBackend[Any, Any, Any, Any], metaclass=_JaxMeta):
     def from_numpy(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
         _require()
         values = np.asarray(data)
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
         array = jnp.array(values)  # a copy: jax takes arrays for unchangeable
         if values.dtype.kind in "iu" and array.dtype.itemsize < values.dtype.itemsize:
             limits = np.iinfo(array.dtype)

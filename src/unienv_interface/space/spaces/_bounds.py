@@ -9,7 +9,7 @@ import numpy as np
 from unienv_interface.errors import SpaceDefinitionError
 from unienv_interface.space.spaces._dtypes import host_dtype
 
-__all__ = ["as_bound", "bounds_of", "is_open", "placed"]
+__all__ = ["as_bound", "bounds_of", "clipped", "is_open", "placed"]
 
 
 def as_bound(backend: Any, bound: Any) -> Any:
@@ -102,6 +102,13 @@ def is_open(host: Any, below: bool) -> bool:
         limits = np.iinfo(host.dtype)
         return bool((host == (limits.min if below else limits.max)).all())
     return bool((host == (-np.inf if below else np.inf)).all())
+
+
+def clipped(backend: Any, x: Any, low: Any, high: Any, dtype: Any) -> Any:
+    """The nearest array between two bounds, of a dtype; NaN stays."""
+    # Not `clip`: that of array-api-compat 1.16 writes into its bounds.
+    limited = backend.maximum(backend.minimum(x, high), low)
+    return backend.astype(limited, backend.concrete_dtype(dtype), copy=False)
 
 
 def placed(backend: Any, values: Any, dtype: Any, device: Any) -> Any:

@@ -17,7 +17,7 @@ from unienv_interface.backends.serialization import (
 )
 from unienv_interface.errors import SpaceDefinitionError
 from unienv_interface.space.space import Boundedness, Space, check_manner, check_shape
-from unienv_interface.space.spaces._bounds import as_bound, bounds_of, is_open, placed
+from unienv_interface.space.spaces._bounds import as_bound, bounds_of, clipped, is_open, placed
 from unienv_interface.space.spaces._dtypes import castable
 from unienv_interface.space.spaces._sampling import draw
 
@@ -124,9 +124,7 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
 
     @override
     def clip(self, x: Any) -> Any:
-        backend = self.backend
-        dtype = backend.concrete_dtype(self.dtype)
-        return backend.astype(backend.clip(x, self.low, self.high), dtype, copy=False)
+        return clipped(self.backend, x, self._low, self._high, self.dtype)
 
     @override
     def is_subspaceeq(self, other: Space[Any, Any, Any, Any]) -> bool:

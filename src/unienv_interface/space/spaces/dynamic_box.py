@@ -16,7 +16,7 @@ from unienv_interface.backends.serialization import (
 )
 from unienv_interface.errors import SpaceDefinitionError, SpaceMismatchError
 from unienv_interface.space.space import Boundedness, Space, check_manner, check_shape
-from unienv_interface.space.spaces._bounds import as_bound, bounds_of, is_open, placed
+from unienv_interface.space.spaces._bounds import as_bound, bounds_of, clipped, is_open, placed
 from unienv_interface.space.spaces._dtypes import castable
 from unienv_interface.space.spaces._sampling import draw
 from unienv_interface.space.spaces.box import inside
@@ -214,9 +214,7 @@ class DynamicBoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
 
     @override
     def clip(self, x: Any) -> Any:
-        backend, shape = self.backend, tuple(x.shape)
-        clipped = backend.clip(x, self.get_low(shape), self.get_high(shape))
-        return backend.astype(clipped, backend.concrete_dtype(self.dtype), copy=False)
+        return clipped(self.backend, x, self._low, self._high, self.dtype)
 
     @override
     def is_subspaceeq(self, other: Space[Any, Any, Any, Any]) -> bool:

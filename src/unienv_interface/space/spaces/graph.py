@@ -13,7 +13,7 @@ from typing_extensions import override
 from unienv_interface.backends.base import BArrayType, BDeviceType, BDtypeType, BRNGType
 from unienv_interface.errors import SpaceDefinitionError
 from unienv_interface.space.space import Boundedness, Space, check_manner, check_shape
-from unienv_interface.space.spaces._bounds import placed
+from unienv_interface.space.spaces._bounds import clipped, placed
 from unienv_interface.space.spaces._dtypes import castable
 from unienv_interface.space.spaces._sampling import draw
 from unienv_interface.space.spaces.box import BoxSpace
@@ -285,17 +285,15 @@ class GraphSpace(Space[GraphInstance[Any], BDeviceType, BDtypeType, BRNGType]):
 
     @override
     def clip(self, x: Any) -> Any:
-        def clipped(space: Any, features: Any) -> Any:
+        def limited(space: Any, features: Any) -> Any:
             if space is None or features is None:
                 return features
-            limited = self.backend.clip(features, space.low, space.high)
-            dtype = self.backend.concrete_dtype(space.dtype)
-            return self.backend.astype(limited, dtype, copy=False)
+            return clipped(self.backend, features, space._low, space._high, space.dtype)
 
         return dataclasses.replace(
             x,
-            nodes_features=clipped(self.node_feature_space, x.nodes_features),
-            edges_features=clipped(self.edge_feature_space, x.edges_features),
+            nodes_features=limited(self.node_feature_space, x.nodes_features),
+            edges_features=limited(self.edge_feature_space, x.edges_features),
         )
 
     @override
