@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from unienv_data.errors import FormatError, ManifestError, MissingPieceError, MissingStorageError
-from unienv_data.format.codec import decode
+from unienv_data.format.decode import decode
 from unienv_data.format.layout import (
     COMMIT_NAME,
     MANIFEST_NAME,

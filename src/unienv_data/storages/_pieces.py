@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from unienv_data.errors import CommitConflictError, MissingPieceError
-from unienv_data.format.codec import ColumnData, Texts, decode
+from unienv_data.format.codec import ColumnData, Texts
+from unienv_data.format.decode import decode
 from unienv_data.format.layout import Layout, piece_path
 from unienv_data.format.manifest import Manifest
 

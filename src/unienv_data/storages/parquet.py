@@ -13,7 +13,6 @@ import threading
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -22,7 +21,6 @@ import numpy as np
 from typing_extensions import Self, override
 
 from unienv_data.bank.bank import Bank
-from unienv_data.bank.columns import TextColumn
 from unienv_data.bank.journal import ROWS
 from unienv_data.base.capabilities import Ledger
 from unienv_data.base.indexing import normalize
@@ -36,14 +34,21 @@ from unienv_data.errors import (
     StorageArgumentError,
     StorageClosedError,
     StorageError,
-    StorageExistsError,
     StorageLockedError,
 )
-from unienv_data.format.codec import Compression, check_compression
+from unienv_data.format.codec import Compression
 from unienv_data.format.layout import MANIFEST_NAME, Layout
 from unienv_data.format.manifest import Manifest
 from unienv_data.format.schema import DEFAULT_KEY, Schema
 from unienv_data.io.atomic import replace_file, space_error
+from unienv_data.storages._appender import Appender
+from unienv_data.storages._arguments import (
+    KEEP,
+    adopted,
+    check_count,
+    check_target,
+    new_manifest,
+)
 from unienv_data.storages._column_view import ColumnView
 from unienv_data.storages._dump import dump
 from unienv_data.storages._opening import (
@@ -57,8 +62,7 @@ from unienv_data.storages._opening import (
 from unienv_data.storages._options import Options
 from unienv_data.storages._reader import Reader
 from unienv_data.storages._segment_writer import ParquetSegmentWriter
-from unienv_data.storages._version import WRITER
-from unienv_data.storages._writer import Window, Writer
+from unienv_data.storages._writer import Writer
 from unienv_interface.backends.numpy import (
     NumpyArrayType,
     NumpyDeviceType,
@@ -74,8 +78,6 @@ __all__ = ["ParquetSpaceType", "ParquetStorage"]
 
 ParquetSpaceType: TypeAlias = "DictSpace | BoxSpace | TextSpace | BinarySpace"
 """A flat DictSpace of Box, Binary and Text spaces, or one of these alone; on numpy."""
-
-_KEEP: Any = object()  # an argument that was not given
 
 _open_storages: weakref.WeakSet[ParquetStorage] = weakref.WeakSet()
 
@@ -198,27 +200,8 @@ class ParquetStorage(
                 "create: cache_path is needed: the directory of the data set", expected="a path"
             )
         directory = Path(cache_path)
-        schema = Schema.from_space(single_instance_space, f"create {directory}")
-        _check_count("piece_size", piece_size, 1)
-        if capacity is not None:
-            _check_count("capacity", capacity, 1)
-        problem = check_compression(compression, schema.columns)
-        if problem is not None:
-            raise StorageArgumentError(f"create {directory}: {problem}", found=compression)
-        if directory.exists() and (not directory.is_dir() or os.listdir(directory)):
-            raise StorageExistsError(
-                f"create: {directory} holds something already; choose another directory, delete "
-                "this one, or open it with load_from(..., read_only=False)",
-                path=str(directory),
-            )
-        manifest = Manifest.new(
-            single_instance_space,
-            schema,
-            piece_size=int(piece_size),
-            capacity=capacity if capacity is None else int(capacity),
-            compression=compression,
-            writer=WRITER,
-        )
+        manifest = new_manifest(single_instance_space, directory, capacity, piece_size, compression)
+        check_target(directory)
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -319,7 +302,7 @@ class ParquetStorage(
         capacity: int | None,
         read_only: bool,
         options: Options,
-        compression: Any = _KEEP,
+        compression: Any = KEEP,
         claims: Mapping[str, Any] | None = None,
         found: Found | None = None,
     ) -> None:
@@ -336,13 +319,13 @@ class ParquetStorage(
         self._place = f"of {directory}"
         self._writer: Writer | None = None
         self._reader: Reader | None = None
-        self._window = Window()
+        self._appender: Appender | None = None
 
         def prepare(manifest: Manifest) -> Manifest:
             manifest = resolve_schema(manifest, directory)
             self._check(manifest, claims)
             self._capacity = check_capacity(manifest, capacity, f"open {directory}")
-            return _own(manifest, space, self._capacity, compression)
+            return adopted(manifest, space, self._capacity, compression)
 
         if read_only:
             found = find(directory) if found is None else found
@@ -416,6 +399,7 @@ class ParquetStorage(
     def _after_fork(self) -> None:
         """In a child: its parent's threads do not exist, and may have held the lock."""
         self._lock = threading.RLock()
+        self._drop_appender()  # its rows are the parent's to write
         half = self._writer if self._writer is not None else self._reader
         if not self._closed and half is not None:
             half.bank.after_fork()
@@ -586,7 +570,7 @@ class ParquetStorage(
         with self._lock:
             writer = self._write_half("extend_length")
             self._check_growing("extend_length")
-            _check_count("length", length, 1)
+            check_count("length", length, 1)
             self._length += int(length)
             writer.bank.set_rows(self._length)
 
@@ -596,7 +580,7 @@ class ParquetStorage(
         with self._lock:
             writer = self._write_half("shrink_length")
             self._check_growing("shrink_length")
-            _check_count("length", length, 1)
+            check_count("length", length, 1)
             if length > self._length:
                 raise StorageArgumentError(
                     f"shrink_length: cannot drop {length} of {self._length} rows",
@@ -743,48 +727,20 @@ class ParquetStorage(
     def append_row(self, position: int, value: Any) -> None:
         """Writes one sample; see `SupportsLedger`. The hot path of recording."""
         with self._lock:
-            window = self._window
-            if not window.start <= position < window.stop:
-                self._open_window(position)
-            stored: list[Any] = []
-            is_ready = True
-            try:
-                for name, dtype, shape, types, limit in self._hot_checks:
-                    item = value if name is None else value[name]
-                    kind = type(item)
-                    if kind is np.ndarray:
-                        if item.dtype is not dtype or item.shape != shape:
-                            is_ready = False
-                            break
-                    elif kind not in types and (kind is not float or not -limit <= item <= limit):
-                        is_ready = False
-                        break
-                    stored.append(item)
-            except (KeyError, TypeError):
-                is_ready = False
-            if not is_ready:  # not in stored form already: look closely
-                place = f"append {self._place}"
-                stored = self._in_stored_order(self._schema.check_row(value, place))
-            for number, column, heap in self._hot_texts:
-                # A text that this piece holds already was checked when it came.
-                text = stored[number]
-                code = heap.known(self._hot_piece, text)
-                if code is None:
-                    text = column.check_row(text, f"append {self._place}")
-                    (code,) = heap.store(self._hot_piece, (text,))
-                stored[number] = code
-            for array, item in zip(self._hot_arrays, stored, strict=True):
-                array[position] = item
+            appender = self._appender
+            if appender is None or not appender.window.start <= position < appender.window.stop:
+                appender = self._open_window(position)
+            appender.store(position, value)
             if self._capacity is None:
                 end = position + 1
-                self._hot_words[ROWS] = end
+                self._rows_word[ROWS] = end  # from here on the row counts
                 if end > self._length:
-                    self._length = self._hot_bank.rows = end
-            if position + 1 == window.stop:
-                self._close_window(position)
+                    self._length = self._appended_bank.rows = end
+            if position + 1 == appender.window.stop:
+                self._close_window(position, appender)
 
-    def _open_window(self, position: int) -> None:
-        """Prepares the piece of a row, and what `append_row` needs of it."""
+    def _open_window(self, position: int) -> Appender:
+        """Prepares the piece of a row for appends."""
         writer = self._write_half("append")
         if self._capacity is None and position != writer.rows:
             raise StorageArgumentError(
@@ -792,29 +748,29 @@ class ParquetStorage(
                 expected=writer.rows,
                 found=position,
             )
+        self._settle_texts()
         writer.open_window(position)
-        self._window = writer.window
-        bank = self._hot_bank = writer.bank
+        bank = self._appended_bank = writer.bank
         if self._capacity is None and self._length < position + 1:
             bank.set_rows(position + 1)
-        self._hot_words = writer.words
-        self._hot_piece = bank.layout.piece_of(position)
-        mine = {column.name: column for column in self._schema.columns}
-        self._hot_checks = [
-            (column.column.name if self._schema.is_dict else None, *_fast_types(column.column))
-            for column in bank.columns
-        ]
-        self._hot_texts = [
-            (number, mine[column.column.name], column.heap)
-            for number, column in enumerate(bank.columns)
-            if isinstance(column, TextColumn)
-        ]
-        self._hot_arrays = [column.target for column in bank.columns]
+        self._rows_word = writer.words
+        piece = bank.layout.piece_of(position)
+        self._appender = Appender(
+            bank, writer.window, piece, self._schema, self._columns, f"append {self._place}"
+        )
+        return self._appender
 
-    def _close_window(self, position: int) -> None:
-        self._window.shut()
+    def _close_window(self, position: int, appender: Appender) -> None:
+        appender.window.shut()
+        self._settle_texts()
         if self._writer is not None:
             self._writer.close_window(position)
+
+    def _settle_texts(self) -> None:
+        """Puts texts that were appended on the bank's account."""
+        appender, self._appender = self._appender, None
+        if appender is not None and appender.text_bytes and self._writer is not None:
+            self._writer.bank.note_texts(appender.piece, appender.text_bytes)
 
     def write_rows(self, positions: Any, value: Any, *, head: int, tail: int) -> None:
         """Writes a batch and moves the ledger, all or nothing; see `SupportsLedger`."""
@@ -886,20 +842,21 @@ class ParquetStorage(
                 self._let_go(remove=True)
             elif self._reader is not None:
                 self._closed = True
-                self._drop_hot()
+                self._drop_appender()
                 self._reader.close()
         if writer is not None and writer.pid == os.getpid():
             writer.sealer.close()
 
     def _let_go(self, *, remove: bool) -> None:
         self._closed = True
-        self._drop_hot()
+        self._drop_appender()
         if self._writer is not None:
             self._writer.close(remove=remove)
 
-    def _drop_hot(self) -> None:
-        self._window.shut()
-        self._hot_arrays, self._hot_texts = [], []
+    def _drop_appender(self) -> None:
+        if self._appender is not None:
+            self._appender.window.shut()
+            self._appender = None
 
     @override
     def __del__(self) -> None:
@@ -951,52 +908,5 @@ class ParquetStorage(
             self._open(**arguments, read_only=True)
 
 
-def _fast_types(column: Any) -> tuple[Any, tuple[int, ...], frozenset[type], float]:
-    """What `append_row` stores without a further look: dtype, shape, scalar types, float limit."""
-    if column.is_text:
-        return column.dtype, (-1,), frozenset({str}), -1.0
-    types: set[type] = set()
-    limit = -1.0  # no Python float passes
-    if column.shape == ():
-        types.add(column.dtype.type)
-        if column.dtype == np.bool_:
-            types.add(bool)
-        elif column.dtype.kind == "f":
-            limit = float(np.finfo(column.dtype).max)
-    return column.dtype, column.shape, frozenset(types), limit
-
-
 def _as_batch(values: list[Any]) -> list[Any]:
     return [[value] if isinstance(value, str) else np.asarray(value)[None] for value in values]
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise StorageArgumentError(f"{name} should be an int, got {value!r}", found=value)
-    if value < least:
-        raise StorageArgumentError(
-            f"{name} should be at least {least}, got {value}", expected=least, found=value
-        )
-
-
-def _own(manifest: Manifest, space: Any, capacity: int | None, compression: Any) -> Manifest:
-    """The manifest to write with: made ours when another program wrote it."""
-    schema = Schema.from_space(space)
-    if manifest.is_foreign:
-        fresh = Manifest.new(
-            space,
-            Schema(tuple(schema.columns), schema.is_dict),
-            piece_size=manifest.piece_size,
-            capacity=capacity,
-            compression=manifest.compression,
-            writer=WRITER,
-        )
-        manifest = replace(
-            fresh,
-            num_rows=manifest.num_rows,
-            is_materialized=True,
-            adopted_pieces=Layout(manifest.piece_size).count(manifest.num_rows),
-        )
-    if compression is not _KEEP and compression != manifest.compression:
-        manifest = replace(manifest, compression=compression)
-    return manifest

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unienv_data.errors import CorruptPieceError, MissingPieceError, SchemaMismatchError
-from unienv_data.format.codec import Footer, Texts, decode, encode, read_footer, read_schema
+from unienv_data.format.codec import Footer, Texts, encode
+from unienv_data.format.decode import decode, read_footer, read_schema
 from unienv_data.format.schema import Column, Schema
 from unienv_data.testing.oracle import assert_batches_equal
 from unienv_data.testing.strategies import batch_of, dict_spaces

@@ -1070,6 +1070,8 @@ def test_a_forked_child_reads_and_never_writes(tmp_path: Path) -> None:
     storage = grown(tmp_path / "s", 10, bank_bytes=200)
     storage.flush()
     storage.set(0, sample(50))
+    storage.mark_segment_start(10)
+    storage.append(sample(10))  # in the middle of a piece: the child inherits its open window
 
     def child() -> None:
         assert not storage.is_mutable
@@ -1080,11 +1082,16 @@ def test_a_forked_child_reads_and_never_writes(tmp_path: Path) -> None:
         with pytest.raises(ForkedWriterError):
             storage.flush()
         with pytest.raises(ForkedWriterError):
-            storage.mark_segment_start(10)
+            storage.mark_segment_start(11)
+        with pytest.raises(ForkedWriterError):
+            storage.append(sample(66))
         storage.close()
 
     assert in_child(child) == 0
+    storage.append(sample(11))
+    storage.mark_segment_end()
     storage.set(2, sample(70))
+    assert_batches_equal(storage.get(slice(10, None)), batch(2, 10))
     storage.close()
     with ParquetStorage.load_from(tmp_path / "s", space()) as reader:
         assert_batches_equal(reader.get(0), sample(50))
@@ -1093,6 +1100,7 @@ def test_a_forked_child_reads_and_never_writes(tmp_path: Path) -> None:
 
         def read() -> None:
             assert_batches_equal(reader.get(...)["obs"][3], batch(10)["obs"][3])
+            assert len(reader) == 12
             reader.close()
 
         assert in_child(read) == 0
@@ -1451,7 +1459,7 @@ def test_a_work_directory_elsewhere(tmp_path: Path, again: bool) -> None:
     storage._let_go(remove=False)
     with pytest.warns(ResourceWarning, match="new rows"):
         ParquetStorage.load_from(tmp_path / "s", space()).close()
-    options = {"work_dir": tmp_path / "work"} if again else {}
+    options: dict[str, Any] = {"work_dir": tmp_path / "work"} if again else {}
     with ParquetStorage.load_from(tmp_path / "s", space(), read_only=False, **options) as recovered:
         assert_batches_equal(recovered.get(...), batch(6))
     assert list((tmp_path / "work").iterdir()) == []
