@@ -28,7 +28,7 @@ class ColumnView(SpaceStorage[Any, Any, Any, Any, Any]):
         self._parent = parent
         self._name = name
         self._position = parent._schema.names.index(name)
-        self._number = parent._columns[self._position]
+        self._numbers = [parent._columns[self._position]]
 
     @classmethod
     @override
@@ -79,8 +79,8 @@ class ColumnView(SpaceStorage[Any, Any, Any, Any, Any]):
         """Reads rows of this column only; see `ParquetStorage.get`."""
         parent = self._parent
         with parent._lock:
-            rows = normalize(index, len(parent), parent._place)
-            return parent._bank.gather(rows, [self._number])[0]
+            rows = normalize(index, parent._length, parent._place)
+            return parent._bank.gather(rows, self._numbers)[0]
 
     @override
     def set(self, index: Any, value: Any) -> None:

@@ -311,6 +311,7 @@ class ParquetStorage(
         self._options = options
         self._read_only = read_only
         self._closed = True  # until it is open
+        self._open_bank: Bank | None = None
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._segment_start: int | None = None
@@ -332,12 +333,14 @@ class ParquetStorage(
             self._check(found.manifest, claims)
             self._capacity = check_capacity(found.manifest, capacity, f"open {directory}")
             self._reader = Reader(directory, found, options)
+            self._open_bank = self._reader.bank
             self._length = found.manifest.num_rows
             stored = found.manifest.schema
         else:
             if not (directory / MANIFEST_NAME).exists():
                 find(directory)  # says what is wrong
             self._writer = Writer(directory, options, self._lock, prepare)
+            self._open_bank = self._writer.bank
             self._length = self._writer.rows
             stored = self._writer.manifest.schema
         numbers = {name: number for number, name in enumerate(stored.names)}
@@ -367,11 +370,11 @@ class ParquetStorage(
 
     @property
     def _bank(self) -> Bank:
-        self._check_open()
-        half = self._writer if self._writer is not None else self._reader
-        if half is None:
+        bank = self._open_bank
+        if bank is None:
+            self._check_open()
             raise StorageError(f"{self._directory}: the storage was never opened")
-        return half.bank
+        return bank
 
     def _check_open(self) -> None:
         if self._closed:
@@ -400,9 +403,8 @@ class ParquetStorage(
         """In a child: its parent's threads do not exist, and may have held the lock."""
         self._lock = threading.RLock()
         self._drop_appender()  # its rows are the parent's to write
-        half = self._writer if self._writer is not None else self._reader
-        if not self._closed and half is not None:
-            half.bank.after_fork()
+        if self._open_bank is not None:
+            self._open_bank.after_fork()
 
     # -- facts -------------------------------------------------------------------------------
 
@@ -505,6 +507,7 @@ class ParquetStorage(
             self._check_open()
             if self._reader is not None:
                 self._length = self._reader.refresh()
+                self._open_bank = self._reader.bank
             return self._length
 
     def get_column(self, keys: str | Sequence[str]) -> SpaceStorage[Any, Any, Any, Any, Any]:
@@ -841,14 +844,14 @@ class ParquetStorage(
                     writer.flush()
                 self._let_go(remove=True)
             elif self._reader is not None:
-                self._closed = True
+                self._closed, self._open_bank = True, None
                 self._drop_appender()
                 self._reader.close()
         if writer is not None and writer.pid == os.getpid():
             writer.sealer.close()
 
     def _let_go(self, *, remove: bool) -> None:
-        self._closed = True
+        self._closed, self._open_bank = True, None
         self._drop_appender()
         if self._writer is not None:
             self._writer.close(remove=remove)
