@@ -12,7 +12,7 @@ import numpy as np
 from unienv_data.bank.bank import Bank
 from unienv_data.bank.columns import TextColumn
 from unienv_data.format.schema import Column, Schema
-from unienv_data.storages._writer import Window
+from unienv_data.storages._working_set import Window
 
 __all__ = ["Appender"]
 

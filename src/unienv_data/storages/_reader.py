@@ -13,11 +13,11 @@ from unienv_data.errors import ReadOnlyError, SchemaMismatchError
 from unienv_data.format.layout import WORK_NAME
 from unienv_data.format.manifest import LedgerRecord
 from unienv_data.io.lock import writer_is_alive
+from unienv_data.storages._bank_place import bank_directory
 from unienv_data.storages._cache import BankPlace, find_place
 from unienv_data.storages._opening import Found, find
 from unienv_data.storages._options import Options
 from unienv_data.storages._pieces import PieceFiles
-from unienv_data.storages._working_set import bank_directory
 
 __all__ = ["FixedLedger", "Reader"]
 

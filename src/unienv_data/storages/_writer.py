@@ -18,64 +18,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from typing_extensions import override
 
-from unienv_data.bank.bank import APPENDED, CLEAN, REWRITTEN, Bank
+from unienv_data.bank.bank import APPENDED, CLEAN, REWRITTEN
 from unienv_data.bank.columns import TextColumn
 from unienv_data.bank.journal import (
-    ACTIVE,
-    BOUND,
-    HEAD,
-    MAINTAINED,
     ROWS,
-    TAIL,
     Journal,
     StorageLedger,
 )
 from unienv_data.base.indexing import RowArray
 from unienv_data.errors import CommitConflictError
 from unienv_data.format.codec import ColumnData, Footer, Texts, encode
-from unienv_data.format.layout import WORK_NAME, Layout
+from unienv_data.format.layout import WORK_NAME
 from unienv_data.format.manifest import LedgerRecord, Manifest
 from unienv_data.io.atomic import remove_quietly, space_error
 from unienv_data.io.boot import boot_id
 from unienv_data.io.lock import WriterLock
+from unienv_data.storages._bank_place import bank_directory, forget_bank, remember_bank
 from unienv_data.storages._committer import Committer
 from unienv_data.storages._options import Options
-from unienv_data.storages._pieces import PieceFiles, clip
+from unienv_data.storages._pieces import PieceFiles
 from unienv_data.storages._sealer import Sealer
-from unienv_data.storages._working_set import bank_directory, forget_bank, remember_bank
+from unienv_data.storages._working_set import WorkingSet
 
-__all__ = ["Window", "Writer"]
+__all__ = ["Writer"]
 
 _ENCODERS = 2
-
-
-class _CommittedPieces(PieceFiles):
-    """A writer's pieces: what the manifest counts, and nothing beyond."""
-
-    @override
-    def load(self, piece: int, columns: Sequence[int]) -> list[ColumnData] | None:
-        data = super().load(piece, columns)
-        counted = self.counted(piece)
-        return None if data is None else [clip(values, counted) for values in data]
-
-
-class Window:
-    """Rows ``[start, stop)`` of one piece that may be stored to without preparation.
-
-    Shared by the storage, which appends, and the writer, which shuts it whenever it seals.
-    """
-
-    __slots__ = ("start", "stop")
-
-    def __init__(self) -> None:
-        self.start = self.stop = 0
-
-    def shut(self) -> None:
-        """Lets nothing be stored any more."""
-        self.stop = 0
 
 
 class Writer:
@@ -111,7 +79,6 @@ class Writer:
         except OSError as error:
             raise space_error(error, self._work, "open for writing") from error
         self.lock = WriterLock(self._work / "lock", "open for writing")
-        self.window = Window()
         seal = weakref.WeakMethod(self.seal)
         self.sealer = Sealer(lambda piece: _call(seal, piece))
         self._last_flush = time.monotonic()
@@ -132,38 +99,24 @@ class Writer:
         if manifest is not found:
             self.committer.write_manifest(manifest.next())
         manifest = self.committer.manifest
-        self.layout = Layout(manifest.piece_size)
-        self.growing = manifest.capacity is None
-        self.pieces = _CommittedPieces(self.directory, manifest, self.layout, None)
         if not adopts:
             shutil.rmtree(self._bank_directory, ignore_errors=True)
         remember_bank(self._work, self._bank_directory)
         self._bank_directory.mkdir(parents=True, exist_ok=True)
-        self.bank = Bank(
-            self._bank_directory,
-            manifest.schema,
-            self.layout,
-            self.pieces,
-            rows=manifest.num_rows,
-            budget_bytes=self._options.disk_budget(self._bank_directory),
-            exclusive=True,
-        )
-        rows = manifest.num_rows
-        self.journal = Journal(self._bank_directory, manifest.uuid or "", rows)
-        self.words = self.journal.words
-        self.ledger = StorageLedger(self.journal, growing=self.growing)
-        self.ledger.generation = manifest.generation
-        self.recovered = adopts
-        """Whether the working set of a writer that did not close was adopted."""
-        self._versions: dict[int, int] = {}
+        budget = self._options.disk_budget(self._bank_directory)
+        self.set = WorkingSet(self._bank_directory, self.directory, manifest, budget)
+        self.bank, self.layout = self.set.bank, self.set.layout
         # Sealed pieces that have their names but are not counted yet, since an earlier one is
-        # still being sealed. They stay dirty: what is not counted cannot be read from its file.
-        self._placed: set[int] = set()
+        # still being sealed; with the version sealed. They stay dirty: what is not counted
+        # cannot be read from its file.
+        self._placed: dict[int, int] = {}
         if adopts:
-            self._recover()
+            self.set.recover()
+            if self.set.growing and self.rows < manifest.num_rows:
+                self._publish_shorter(self.rows)
         elif manifest.ledger is not None:
-            self._adopt_ledger(manifest.ledger)
-        self.bank.set_rows(self.rows if self.growing else rows)
+            self.set.adopt_ledger(manifest.ledger)
+        self.bank.set_rows(self.rows)
         self.committer.keep_synced()
 
     def _find_bank_directory(self, manifest: Manifest) -> Path:
@@ -189,34 +142,6 @@ class Writer:
             return False
         return Journal.peek(self._bank_directory, manifest.uuid) is not None
 
-    def _adopt_ledger(self, record: LedgerRecord) -> None:
-        if not self.growing:
-            self.words[HEAD] = record.head
-            self.words[TAIL] = record.tail
-        self.words[MAINTAINED] = int(record.maintained)
-        self.words[BOUND] = 1
-
-    def _recover(self) -> None:
-        """Finishes the call that was in flight, and forgets what was never counted."""
-        self.bank.set_rows(max(self.words[ROWS], self.bank.rows))
-        touched = self.journal.redo_rows()
-        if touched is not None:
-            self.journal.apply(self.bank)
-        words = self.words
-        words[ACTIVE] = -1
-        if not self.growing:
-            if words[HEAD] < words[TAIL]:
-                words[TAIL] = words[HEAD]
-            self.journal.drop_segments_after(words[HEAD])
-            return
-        words[TAIL] = 0
-        rows = words[ROWS]
-        self.bank.set_rows(rows)
-        self.journal.drop_segments_after(rows)
-        self._clear_beyond(rows)
-        if rows < self.committer.manifest.num_rows:
-            self._publish_shorter(rows)
-
     # -- counts ------------------------------------------------------------------------------
 
     @property
@@ -227,7 +152,17 @@ class Writer:
     @property
     def rows(self) -> int:
         """Rows with values: all of a bounded storage, whose unset rows are zeros."""
-        return self.words[ROWS] if self.growing else self.committer.manifest.num_rows
+        return self.set.rows
+
+    @property
+    def pieces(self) -> PieceFiles:
+        """The piece files that the manifest counts."""
+        return self.set.pieces
+
+    @property
+    def ledger(self) -> StorageLedger:
+        """Ring position and segments of the storage's owner."""
+        return self.set.ledger
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -253,131 +188,32 @@ class Writer:
         """
         self.sealer.raise_error()
         if count == 0:
-            self.journal.settle(-1, head, tail)
+            self.set.journal.settle(-1, head, tail)
             return
-        if isinstance(where, slice):
-            touched: Sequence[int] = self.layout.span(where.start, where.stop)
-            first, last = where.start, where.stop
-            pieces_of_rows = None
-        else:
-            pieces_of_rows = self.layout.pieces_of(where)
-            touched = np.unique(pieces_of_rows).tolist()
-            first, last = int(where.min()), int(where.max()) + 1
         rows = self.rows
-        overwrites = first < rows if self.growing else gives_up
-        if self.growing and last > rows and (first > rows or pieces_of_rows is not None):
-            # Rows skipped now count as zeros, so their pieces are sealed as well.
-            self._prepare(self.layout.span(rows, last), None)
-        self._prepare(touched, where if isinstance(where, slice) else None)
-        staged = self._stage(where, pieces_of_rows, values, touched)
-        new_rows = max(rows, last) if self.growing else -1
-        if overwrites:
-            self.journal.record(where, staged, rows=new_rows, head=head, tail=tail)
-        for column, data in zip(self.bank.columns, staged, strict=True):
-            column.put(where, data)
-        self.journal.settle(new_rows, head, tail)
-        for piece in touched:
-            self._touch(piece)
-        self.window.shut()
-        if overwrites:
-            self._compact(touched)
-        if self.growing and last > rows:
-            self.bank.set_rows(max(self.bank.rows, last))
-            self._submit(rows, last)
-        else:
+        touched, overwrites = self.set.write(where, values, head=head, tail=tail, gives_up=gives_up)
+        if not self.set.growing:
             self._relieve()
-        if overwrites and self.growing:
+            return
+        if self.rows > rows:
+            self._submit(rows, self.rows)
+        if overwrites:
             # A piece that was being sealed meanwhile is not sealed with the old values.
             size = self.layout.piece_size
             for piece in touched:
                 if (piece + 1) * size <= rows:
                     self._submit(piece * size, (piece + 1) * size)
-
-    def _stage(
-        self,
-        where: slice | RowArray,
-        pieces_of_rows: NDArray[np.int64] | None,
-        values: Sequence[Any],
-        touched: Sequence[int],
-    ) -> list[NDArray[Any]]:
-        staged = []
-        pieces: list[int] | None = None
-        for column, data in zip(self.bank.columns, values, strict=True):
-            if isinstance(column, TextColumn):
-                if pieces is None:
-                    if pieces_of_rows is None:
-                        span = np.arange(where.start, where.stop)  # type: ignore[union-attr]
-                        pieces_of_rows = self.layout.pieces_of(span)
-                    pieces = pieces_of_rows.tolist()
-                staged.append(column.stage(pieces, data))
-                share = (sum(map(len, data)) + 8 * len(data)) // len(touched)
-                for piece in touched:
-                    self.bank.note_texts(piece, share)
-            else:
-                staged.append(column.stage((), data))
-        return staged
-
-    def _prepare(self, pieces: Sequence[int], whole: slice | None) -> None:
-        """Makes pieces present, backed with space, and dirty, before their values change."""
-        size = self.layout.piece_size
-        counted = self.manifest.num_rows if self.manifest.is_materialized else 0
-        self.bank.reserve((max(pieces) + 1) * size)
-        absent = []
-        kept = np.asarray(pieces)
-        for piece in pieces:
-            if self.bank.present[piece].all():
-                continue
-            start, stop = piece * size, (piece + 1) * size
-            covered = whole is not None and whole.start <= start and whole.stop >= stop
-            if start < counted and not covered:
-                absent.append(piece)
-            else:
-                self.bank.admit(piece, kept)
-        if absent:
-            every = range(len(self.bank.columns))
-            self.bank.fault(np.array(absent), every, keep=kept)
-        for piece in pieces:
-            self.bank.back(piece)
-        rewritten = [piece for piece in pieces if piece * size < counted]
-        fresh = [piece for piece in pieces if piece * size >= counted]
-        if rewritten:
-            # A last, partial piece that only gets further rows is extended, not rewritten.
-            partial = counted // size if counted % size else -1
-            first = whole.start if whole is not None else -1
-            if rewritten == [partial] and first >= counted:
-                self.bank.mark_dirty(rewritten, APPENDED)
-            else:
-                self.bank.mark_dirty(rewritten, REWRITTEN)
-        if fresh:
-            self.bank.mark_dirty(fresh, APPENDED)
-
-    def _touch(self, piece: int) -> None:
-        """Voids what is being sealed, or was just sealed, of a piece whose rows change."""
-        self._versions[piece] = self._versions.get(piece, 0) + 1
-        self._placed.discard(piece)
-
-    def _compact(self, pieces: Sequence[int]) -> None:
-        for column in self.bank.columns:
-            if isinstance(column, TextColumn):
-                for piece in pieces:
-                    start, stop = self.layout.bounds(piece, self.bank.rows)
-                    column.compact(piece, start, stop)
+            self._relieve()
 
     def open_window(self, row: int) -> None:
         """Prepares the piece of a row for appends one at a time, and opens `window` on it."""
         self.sealer.raise_error()
         self._relieve()  # before the piece is marked dirty: it would be sealed without the rows
-        piece = self.layout.piece_of(row)
-        stop = (piece + 1) * self.layout.piece_size
-        if not self.growing:
-            stop = min(stop, self.manifest.num_rows)
-        self._prepare([piece], slice(row, row + 1))
-        self._touch(piece)
-        self.window.start, self.window.stop = row, stop
+        self.set.open_window(row)
 
     def close_window(self, row: int) -> None:
         """After the last row of a window: the piece is full."""
-        if self.growing:
+        if self.set.growing:
             self._submit(row, row + 1)
 
     def _relieve(self) -> None:
@@ -387,38 +223,24 @@ class Writer:
             if len(self.bank.dirty_pieces()) * width > self.bank.budget_bytes // 2:
                 self.flush()
 
-    def _clear_beyond(self, rows: int) -> None:
-        """Makes bank rows beyond the counted ones read as zeros again."""
-        size = self.layout.piece_size
-        first = self.layout.count(rows)
-        for piece in np.flatnonzero(self.bank.present.any(axis=1)).tolist():
-            if piece >= first:
-                self.bank.drop(piece)
-        if rows % size:
-            piece = rows // size
-            if self.bank.present[piece].any():
-                self.bank.back(piece)
-                for column in self.bank.columns:
-                    column.clear(rows, (piece + 1) * size)
-
     # -- shrinking ---------------------------------------------------------------------------
 
     def shrink(self, rows: int) -> None:
         """Drops every row from `rows` on."""
-        self.window.shut()
-        if rows >= self.words[ROWS]:
+        self.set.window.shut()
+        if rows >= self.rows:
             self.bank.set_rows(rows)
             return
         size = self.layout.piece_size
         if rows % size and rows < self.manifest.num_rows:
             # Its file is cut at once, so that other programs never read the dropped rows.
-            self._prepare([rows // size], slice(rows, rows))
+            self.set.prepare([rows // size], slice(rows, rows))
             self.bank.mark_dirty([rows // size], REWRITTEN)
-        self.words[ROWS] = rows
+        self.set.words[ROWS] = rows
         for piece in self.layout.span(rows, self.bank.rows):
-            self._touch(piece)
+            self.set.touch(piece)
         self.bank.set_rows(rows)
-        self._clear_beyond(rows)
+        self.set.clear_beyond(rows)
         if rows < self.manifest.num_rows:
             self._publish_shorter(rows)
 
@@ -428,7 +250,7 @@ class Writer:
         self.committer.write_manifest(
             manifest.next(num_rows=rows, synced_rows=synced, ledger=self._ledger_record(rows))
         )
-        self.pieces.manifest = self.committer.manifest
+        self.set.pieces.manifest = self.committer.manifest
         self.committer.remove_pieces_beyond(rows)
         self.committer.keep_synced()
         if rows % self.layout.piece_size:
@@ -442,7 +264,7 @@ class Writer:
         """Hands pieces that became full to the sealer."""
         size = self.layout.piece_size
         for piece in range(before // size, after // size):
-            if self.bank.dirty_state(piece) != APPENDED or piece in self._placed:
+            if self.bank.dirty_state(piece) != APPENDED or self._is_placed(piece):
                 continue
             if not self.sealer.submit(piece):
                 try:
@@ -455,11 +277,11 @@ class Writer:
         """Encodes one full piece that was only appended to, and gives it its name."""
         with self._guard:
             stop = (piece + 1) * self.layout.piece_size
-            if self.bank.dirty_state(piece) != APPENDED or stop > self.words[ROWS]:
+            if self.bank.dirty_state(piece) != APPENDED or stop > self.rows:
                 return
-            if piece in self._placed:
+            if self._is_placed(piece):
                 return
-            version = self._versions.get(piece, 0)
+            version = self.set.version(piece)
             data, footer = self._snapshot(piece, self.manifest.generation + 1)
             sync = piece * self.layout.piece_size < self.manifest.synced_rows
             compression = self.manifest.compression
@@ -467,23 +289,26 @@ class Writer:
         staged = self.committer.stage(piece, encoded, sync=sync)
         with self._guard:
             if (
-                self._versions.get(piece, 0) != version
+                self.set.version(piece) != version
                 or self.bank.dirty_state(piece) != APPENDED
                 or self.lock.is_released
             ):
                 remove_quietly(staged)
                 return
             self.committer.place(piece, staged)
-            self._placed.add(piece)
+            self._placed[piece] = version
             self._advance()
 
     def _snapshot(self, piece: int, generation: int) -> tuple[list[ColumnData], Footer]:
         start, stop = self.layout.bounds(piece, self.rows)
-        data = [column.view(start, stop) for column in self.bank.columns]
+        data = self.set.view(piece)
         rewritten = self.bank.dirty_state(piece) == REWRITTEN
-        changed = generation if rewritten else self.pieces.changed.get(piece, 0)
+        changed = generation if rewritten else self.set.pieces.changed.get(piece, 0)
         uuid = self.manifest.uuid or ""
         return data, Footer(uuid, piece, stop - start, generation, changed)
+
+    def _is_placed(self, piece: int) -> bool:
+        return self._placed.get(piece) == self.set.version(piece)
 
     def _advance(self) -> None:
         """Lets the manifest count full pieces that have their names, in order."""
@@ -491,7 +316,7 @@ class Writer:
             return
         size = self.layout.piece_size
         first = piece = self.manifest.num_rows // size
-        while piece in self._placed:
+        while self._is_placed(piece):
             piece += 1
         rows = piece * size
         if rows > self.manifest.num_rows:
@@ -501,17 +326,17 @@ class Writer:
             )
             self._committed()
             for counted in range(first, piece):
-                self._placed.discard(counted)
+                self._placed.pop(counted, None)
                 self.bank.mark_clean(counted)
 
     def _committed(self) -> None:
-        self.pieces.manifest = self.committer.manifest
+        self.set.pieces.manifest = self.committer.manifest
         self.ledger.generation = self.committer.manifest.generation
 
     def _ledger_record(self, rows: int) -> LedgerRecord | None:
         if not self.ledger.is_bound:
             return None
-        if self.growing:
+        if self.set.growing:
             return LedgerRecord(rows, 0, self.ledger.maintained)
         return LedgerRecord(self.ledger.head, self.ledger.tail, self.ledger.maintained)
 
@@ -519,7 +344,7 @@ class Writer:
 
     def flush(self) -> None:
         """Makes every row with a value part of the committed, synced state."""
-        self.window.shut()
+        self.set.window.shut()
         self.sealer.forget()
         manifest = self.manifest
         rows = self.rows
@@ -557,7 +382,7 @@ class Writer:
         self._placed.clear()
         if replaces:
             for piece in dirty:
-                self.pieces.changed[piece] = generation
+                self.set.pieces.changed[piece] = generation
         self._committed()
         self.committer.keep_synced()
         self._last_flush = time.monotonic()
@@ -565,8 +390,8 @@ class Writer:
     def _encode_all(
         self, pieces: Sequence[int], generation: int, *, sync: bool
     ) -> list[tuple[int, Path]]:
-        if self.growing or self.manifest.is_materialized:
-            self._ensure_whole(pieces)
+        if self.set.growing or self.manifest.is_materialized:
+            self.set.ensure_whole(pieces)
         schema, compression = self.manifest.schema, self.manifest.compression
         synced_rows = self.manifest.synced_rows
 
@@ -592,12 +417,6 @@ class Writer:
             raise
         return done
 
-    def _ensure_whole(self, pieces: Sequence[int]) -> None:
-        missing = [piece for piece in pieces if not self.bank.present[piece].all()]
-        if missing:
-            every = range(len(self.bank.columns))
-            self.bank.fault(np.array(missing), every, keep=np.asarray(pieces))
-
     @property
     def is_flush_due(self) -> bool:
         """Whether the last flush is longer ago than the interval asked for."""
@@ -617,12 +436,10 @@ class Writer:
             remove: Delete the working set: everything in it is in pieces.
         """
         if self.pid != os.getpid():
-            self.bank.close()
-            self.journal.close()
+            self.set.close(remove=False)
             self.lock.release()
             return
-        self.journal.close()
-        self.bank.close(remove=remove)
+        self.set.close(remove=remove)
         if remove:
             shutil.rmtree(self._bank_directory, ignore_errors=True)
             forget_bank(self._work)

@@ -756,10 +756,10 @@ class ParquetStorage(
         bank = self._appended_bank = writer.bank
         if self._capacity is None and self._length < position + 1:
             bank.set_rows(position + 1)
-        self._rows_word = writer.words
+        self._rows_word = writer.set.words
         piece = bank.layout.piece_of(position)
         self._appender = Appender(
-            bank, writer.window, piece, self._schema, self._columns, f"append {self._place}"
+            bank, writer.set.window, piece, self._schema, self._columns, f"append {self._place}"
         )
         return self._appender
 

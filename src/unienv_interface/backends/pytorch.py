@@ -190,6 +190,9 @@ class PyTorchComputeBackend(ComputeBackend[Any, Any, Any, Any], metaclass=_PyTor
             array = array.astype(array.dtype.newbyteorder("="), copy=True)
         if any(stride < 0 for stride in array.strides):
             array = array.copy()  # torch has no negative strides
+        usual = np.dtype(array.dtype.str)
+        if array.dtype.num != usual.num:  # such as C's unsigned long long, which torch knows not
+            array = array.view(usual)
         return _placed(_require().from_numpy(array), device, dtype)
 
     @staticmethod

@@ -216,7 +216,7 @@ def _padded(backend: Any, array: Any, first: int, lengths: Sequence[int], fill: 
 def _(space: Any, items: Any, index: Any, value: Any) -> Any:
     result = items.copy()
     place = _for_numpy(space, index)
-    if isinstance(value, (np.ndarray, str)):
+    if isinstance(value, (np.ndarray, str)) or (_is_row(place) and items.ndim == 1):
         result[place] = value
     elif isinstance(value, list) and not _is_row(place):
         result[place] = _objects(value)
@@ -251,7 +251,9 @@ def concatenate(space: Any, items: Iterable[Any], axis: int = 0) -> Any:
 @concatenate.register(BinarySpace)
 def _(space: Any, items: Iterable[Any], axis: int = 0) -> Any:
     backend = space.backend
-    arrays = [x if backend.is_backendarray(x) else backend.asarray(x) for x in items]
+    arrays = list(items)
+    if not all(map(backend.is_backendarray, arrays)):
+        arrays = [x if backend.is_backendarray(x) else backend.asarray(x) for x in arrays]
     if arrays:
         return backend.stack(arrays, axis=axis)
     return backend.zeros((0, *space.shape), dtype=space.dtype, device=space.device)

@@ -54,12 +54,12 @@ def _(space: TextSpace, start_dim: int = 0) -> int | None:
 
 @flat_dim.register
 def _(space: DictSpace, start_dim: int = 0) -> int | None:
-    return _sum([flat_dim(child, start_dim) for child in space.spaces.values()])
+    return _sum(space, start_dim)
 
 
 @flat_dim.register
 def _(space: TupleSpace, start_dim: int = 0) -> int | None:
-    return _sum([flat_dim(child, start_dim) for child in space.spaces])
+    return _sum(space, start_dim)
 
 
 @flat_dim.register
@@ -70,8 +70,22 @@ def _(space: UnionSpace, start_dim: int = 0) -> int | None:
     return 1 + max(size for size in sizes if size is not None)
 
 
-def _sum(sizes: list[int | None]) -> int | None:
-    return None if any(size is None for size in sizes) else sum(s for s in sizes if s is not None)
+def _sum(space: Any, start_dim: int) -> int | None:
+    children = [child for child in _children(space) if not _is_leafless(child)]
+    if start_dim and not children:
+        return None  # nothing knows the length of the batch
+    total = 0
+    for child in children:
+        size = flat_dim(child, start_dim)
+        if size is None:
+            return None
+        total += size
+    return total
+
+
+def _is_leafless(space: Any) -> bool:
+    """Whether it is an empty Dict or Tuple, or a tree of those."""
+    return isinstance(space, (DictSpace, TupleSpace)) and all(map(_is_leafless, _children(space)))
 
 
 def is_flattenable(space: Any, start_dim: int = 0) -> bool:
@@ -155,7 +169,8 @@ def _(space: TextSpace, start_dim: int = 0) -> Any:
 @flatten_space.register(TupleSpace)
 def _(space: Any, start_dim: int = 0) -> Any:
     backend = space.backend
-    boxes = [flatten_space(child, start_dim) for child in _children(space)]
+    leaves = [child for child in _children(space) if not _is_leafless(child)]
+    boxes = [flatten_space(child, start_dim) for child in leaves]
     dtype = _promoted(backend, [box.dtype for box in boxes])
     if not boxes:
         _check_start(space, start_dim)
@@ -191,7 +206,7 @@ def _(space: UnionSpace, start_dim: int = 0) -> Any:
 
 def _union_dtype(space: Any, boxes: list[Any]) -> Any:
     backend = space.backend
-    return _promoted(backend, [backend.default_integer_dtype, *(box.dtype for box in boxes)])
+    return _promoted(backend, [backend.default_floating_dtype, *(box.dtype for box in boxes)])
 
 
 @flatten_space.register(BatchedSpace)
@@ -271,6 +286,7 @@ def _(space: Any, data: Any, start_dim: int = 0) -> Any:
     flats = [
         flatten_data(child, part, start_dim)
         for child, part in zip(_children(space), _parts(space, data), strict=True)
+        if not _is_leafless(child)
     ]
     dtype = _promoted(backend, [flat.dtype for flat in flats])
     if not flats:
@@ -347,6 +363,9 @@ def _(space: Any, data: Any, start_dim: int = 0) -> Any:
     parts, begin = [], 0
     before = (slice(None),) * start_dim
     for child in _children(space):
+        if _is_leafless(child):
+            parts.append(child.create_empty())
+            continue
         size = flat_dim(child, start_dim)
         if size is None:
             unsupported("unflatten_data", child)

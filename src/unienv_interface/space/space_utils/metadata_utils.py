@@ -152,7 +152,7 @@ def annotate(
     *,
     replace: bool = False,
     strict: bool = True,
-) -> AnySpace:
+) -> Any:
     """A copy of a tree of spaces with more metadata in it.
 
     Args:
@@ -181,13 +181,13 @@ def annotate(
     return result
 
 
-def strip_metadata(space: AnySpace) -> AnySpace:
+def strip_metadata(space: AnySpace) -> Any:
     """The same tree of spaces without metadata."""
     children = [(key, strip_metadata(child)) for key, child in child_spaces(space)]
     return _with_children(space, children).with_metadata(replace=True)
 
 
-def merge_metadata(space: AnySpace, other: AnySpace) -> AnySpace:
+def merge_metadata(space: AnySpace, other: AnySpace) -> Any:
     """A tree of spaces with the metadata of another tree added, where both have a space."""
     theirs = {path: child.metadata for path, child in _walk(other) if child.metadata}
     return annotate(space, theirs, strict=False)

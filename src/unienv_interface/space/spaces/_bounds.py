@@ -107,7 +107,7 @@ def is_open(host: Any, below: bool) -> bool:
 def clipped(backend: Any, x: Any, low: Any, high: Any, dtype: Any) -> Any:
     """The nearest array between two bounds, of a dtype; NaN stays."""
     # Not `clip`: that of array-api-compat 1.16 writes into its bounds.
-    limited = backend.maximum(backend.minimum(x, high), low)
+    limited = backend.asarray(backend.maximum(backend.minimum(x, high), low))  # no numpy scalar
     return backend.astype(limited, backend.concrete_dtype(dtype), copy=False)
 
 
