@@ -573,6 +573,10 @@ class Bank:
             self.words[RESIDENT] += count
             self.records[piece, _TEXT_BYTES] += count
 
+    def text_bytes(self, piece: int) -> int:
+        """Bytes of text on a piece's account, dead ones included."""
+        return int(self.records[piece, _TEXT_BYTES])
+
     @property
     def resident_bytes(self) -> int:
         """Bytes of decoded rows and texts in the bank."""

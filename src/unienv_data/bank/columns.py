@@ -174,7 +174,6 @@ class TextColumn:
         self.codes = NumberColumn(codes, path, rows, create=create)
         self.heap = TextHeap(path.with_suffix(""), locks, create=create)
         self._piece_rows = piece_rows
-        self._compact_at: dict[int, int] = {}  # piece -> extents at which it is rewritten
 
     @property
     def target(self) -> NDArray[Any]:
@@ -237,27 +236,24 @@ class TextColumn:
         """See `BankColumn`."""
         self.codes.clear(start, stop)
 
-    def compact(self, piece: int, start: int, stop: int) -> None:
-        """Rewrites a piece's texts when overwriting has left many dead ones in its extents.
+    def compact(self, piece: int, start: int, stop: int) -> int:
+        """Rewrites a piece's texts without the dead ones, and gives the bytes of those alive.
 
         Each code moves by one aligned store while old and new texts both exist, so a kill at any
         point leaves every row readable.
         """
         owned = self.heap.extents_of(piece)
-        if len(owned) < self._compact_at.get(piece, 4):
-            return
         self.heap.free(piece, ())  # forget the half-filled extent: new texts go to new ones
         alive = self.view(start, stop)
         codes = np.array(self.heap.store(piece, alive.values), dtype=np.int64)
         self.codes.array[start:stop] = codes[alive.codes]
         self.heap.free(piece, owned)
-        self._compact_at[piece] = 2 * len(self.heap.extents_of(piece)) + 4
+        return sum(len(text) + 8 for text in alive.values)
 
     def punch(self, start: int, stop: int, piece: int, *, left: int, right: int) -> None:
         """See `BankColumn`."""
         self.codes.punch(start, stop, piece, left=left, right=right)
         self.heap.free(piece)
-        self._compact_at.pop(piece, None)
 
     @property
     def heap_bytes(self) -> int:

@@ -86,7 +86,10 @@ class PieceFiles:
             piece if self._files is None else None,
         )
         ours = footer is not None and footer.uuid == self.manifest.uuid
-        self.changed[piece] = footer.changed if footer is not None and ours else 0
+        if footer is not None and ours and footer.changed:
+            self.changed[piece] = footer.changed
+        else:
+            self.changed.pop(piece, None)  # most pieces: nothing is kept of them
         return data
 
     def changed_by(self, piece: int) -> int:

@@ -33,6 +33,8 @@ from unienv_data.storages._pieces import PieceFiles, clip
 
 __all__ = ["Window", "WorkingSet"]
 
+_TEXT_BYTES = 32 << 10  # of text on a piece's account before it is looked at
+
 
 class _CommittedPieces(PieceFiles):
     """A writer's pieces: what the manifest counts, and nothing beyond."""
@@ -89,6 +91,7 @@ class WorkingSet:
         self.ledger = StorageLedger(self.journal, growing=self.growing)
         self.ledger.generation = manifest.generation
         self._versions: dict[int, int] = {}
+        self._compact_at: dict[int, int] = {}
 
     @property
     def rows(self) -> int:
@@ -102,6 +105,13 @@ class WorkingSet:
     def touch(self, piece: int) -> None:
         """Voids what is being sealed, or was just sealed, of a piece."""
         self._versions[piece] = self.version(piece) + 1
+
+    def forget_version(self, piece: int) -> None:
+        """Drops the version of a piece that is counted: an endless recording keeps none of them.
+
+        What is still being encoded of it is void all the same: the piece is clean, or rewritten.
+        """
+        self._versions.pop(piece, None)
 
     # -- opening -----------------------------------------------------------------------------
 
@@ -239,11 +249,17 @@ class WorkingSet:
         return manifest.num_rows if manifest.is_materialized else 0
 
     def _compact(self, pieces: Sequence[int]) -> None:
-        for column in self.bank.columns:
-            if isinstance(column, TextColumn):
-                for piece in pieces:
-                    start, stop = self.layout.bounds(piece, self.bank.rows)
-                    column.compact(piece, start, stop)
+        """Rewrites the texts of pieces of which overwriting has left too many dead ones."""
+        texts = [column for column in self.bank.columns if isinstance(column, TextColumn)]
+        for piece in pieces if texts else ():
+            stored = self.bank.text_bytes(piece)
+            if stored <= self._compact_at.get(piece, _TEXT_BYTES):
+                continue
+            start, stop = self.layout.bounds(piece, self.bank.rows)
+            alive = sum(column.compact(piece, start, stop) for column in texts)
+            self.bank.note_texts(piece, alive - stored)
+            # A multiple of what is alive: the work a byte written stays the same.
+            self._compact_at[piece] = max(_TEXT_BYTES, 3 * alive)
 
     def open_window(self, row: int) -> None:
         """Prepares the piece of a row for appends one at a time, and opens `window` on it."""
@@ -253,6 +269,8 @@ class WorkingSet:
             stop = min(stop, self.rows)
         self.prepare([piece], slice(row, row + 1))
         self.touch(piece)
+        if not self.growing:
+            self._compact([piece])  # the texts of the ring's last round are dead
         self.window.start, self.window.stop = row, stop
 
     def clear_beyond(self, rows: int) -> None:

@@ -327,6 +327,7 @@ class Writer:
             self._committed()
             for counted in range(first, piece):
                 self._placed.pop(counted, None)
+                self.set.forget_version(counted)
                 self.bank.mark_clean(counted)
 
     def _committed(self) -> None:

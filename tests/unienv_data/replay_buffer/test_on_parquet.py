@@ -22,7 +22,7 @@ from unienv_data.replay_buffer import ReplayBuffer
 from unienv_data.storages.parquet import ParquetStorage
 from unienv_data.testing.strategies import box
 from unienv_interface.backends.numpy import NumpyComputeBackend
-from unienv_interface.space import DictSpace
+from unienv_interface.space import DictSpace, TextSpace
 
 CAPACITIES = [None, 4, 10]
 
@@ -291,3 +291,25 @@ def test_a_segment_end_flushes_when_the_last_flush_is_long_ago(tmp_path: Path) -
         reader.close()
         buffer.close()
     assert counts == {0.0: (5, [(0, 5)]), 1e6: (0, [])}
+
+
+@pytest.mark.parametrize("by", ["append", "extend"])
+def test_a_ring_of_unique_texts_does_not_grow(tmp_path: Path, by: str) -> None:
+    space = DictSpace(NumpyComputeBackend, {"t": TextSpace(NumpyComputeBackend, 4096)})
+    path = tmp_path / "rb"
+    buffer = ReplayBuffer.create(
+        ParquetStorage, space, cache_path=str(path), capacity=60, piece_size=16
+    )
+    sizes = []
+    for lap in range(60):
+        texts = [f"{lap}-{row}-" * 200 for row in range(60)]
+        if by == "extend":
+            buffer.extend({"t": texts})
+        else:
+            for text in texts:
+                buffer.append({"t": text})
+        work = path / "storage" / "_work" / "bank"
+        sizes.append(sum(file.stat().st_blocks * 512 for file in work.iterdir()))
+    assert max(sizes[20:]) <= 1.2 * max(sizes[:20])
+    assert buffer.get_at(...)["t"].tolist() == texts
+    buffer.close()
