@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from unienv_data.bank.columns import BankColumn, TextColumn, open_column
 from unienv_data.bank.locks import BankLocks
 from unienv_data.base.indexing import RowArray
-from unienv_data.errors import CorruptPieceError
+from unienv_data.errors import CorruptPieceError, StorageSpaceError
 from unienv_data.format.codec import ColumnData, Texts
 from unienv_data.format.layout import Layout
 from unienv_data.format.schema import Schema
@@ -102,6 +102,7 @@ class Bank:
         self.exclusive = exclusive
         self.rows = rows
         self._pid = os.getpid()
+        self._is_tight = False
         self.faults = 0
         """Pieces decoded by this object."""
         self.locks = BankLocks(directory / "lock")
@@ -337,7 +338,13 @@ class Bank:
         pieces = self._pieces(index)
         if width * pieces.size > self.budget_bytes and pieces.size > 1:
             return pieces
-        self.fault(missing, columns, keep=pieces)
+        try:
+            self.fault(missing, columns, keep=pieces)
+        except StorageSpaceError:
+            if pieces.size == 1:
+                raise
+            self._is_tight = True  # they do not fit the disk together: one at a time
+            return pieces
         return None
 
     def _accept(self, pieces: NDArray[np.int64], columns: Sequence[int]) -> NDArray[np.bool_]:
@@ -358,7 +365,8 @@ class Bank:
             return self.gather(index, columns)
         rows = np.arange(index.start, index.stop) if isinstance(index, slice) else index
         width = sum(self.columns[c].row_bytes for c in columns) * self.layout.piece_size
-        at_once = max(1, self.budget_bytes // (2 * max(width, 1)))
+        at_once = 1 if self._is_tight else max(1, self.budget_bytes // (2 * max(width, 1)))
+        self._is_tight = False
         results = [self.columns[c].column.zeros(len(rows)) for c in columns]
         touched = self.layout.pieces_of(rows)
         for first in range(0, len(pieces), at_once):
@@ -399,15 +407,12 @@ class Bank:
                 if self.words[RESIDENT] + width > self.budget_bytes:
                     self.evict(width, keep)
                 data = self.source.load(piece, missing)
-                texts = 0
-                if self.exclusive:
-                    self._clear_stale(piece, missing)
-                if data is not None:
-                    self.faults += 1
-                    for c, values in zip(missing, data, strict=True):
-                        self.columns[c].fill(piece, start, values)
-                        if isinstance(values, Texts):
-                            texts += sum(map(len, values.values)) + 8 * len(values.values)
+                try:
+                    texts = self._fill(piece, start, missing, data)
+                except StorageSpaceError:
+                    # The disk is full, perhaps of clean pieces: rows can still be read.
+                    self.evict(self.budget_bytes, keep)
+                    texts = self._fill(piece, start, missing, data)
                 with self.locks.allocation():
                     self.words[RESIDENT] += width + texts
                     record[_TEXT_BYTES] += texts
@@ -421,6 +426,30 @@ class Bank:
                 self.source.check_snapshot(piece, int(record[_CHANGED]))
             self._known_tags[piece] = tag
             self._mark_ready(piece)
+
+    def _fill(
+        self, piece: int, start: int, columns: Sequence[int], data: list[ColumnData] | None
+    ) -> int:
+        """Writes a piece's decoded columns, and gives the bytes of their texts."""
+        for c in columns:
+            column = self.columns[c]
+            if isinstance(column, TextColumn):
+                column.heap.free(piece)  # what a failed attempt left
+        if self.exclusive or data is None:
+            # Rows without a value are read too, and reading a hole takes memory where the files
+            # are in memory: allocated first, a full one is an error and no SIGBUS.
+            self.back(piece)
+        if self.exclusive:
+            self._clear_stale(piece, columns)
+        if data is None:
+            return 0
+        texts = 0
+        for c, values in zip(columns, data, strict=True):
+            self.columns[c].fill(piece, start, values)
+            if isinstance(values, Texts):
+                texts += sum(map(len, values.values)) + 8 * len(values.values)
+        self.faults += 1
+        return texts
 
     def _clear_stale(self, piece: int, columns: Sequence[int]) -> None:
         """Zeros what an earlier stay of a piece left in pages that neighbours share."""
@@ -540,7 +569,7 @@ class Bank:
             keep: Pieces that must not be evicted for it: those of the same call.
         """
         with self.locks.mutex:
-            self.back(piece)
+            self.back(piece, keep)
             if not self.present[piece].all():
                 self._clear_stale(piece, range(len(self.columns)))
                 with self.locks.allocation():
@@ -552,13 +581,27 @@ class Bank:
                     self.evict(0, keep)
             self._mark_ready(piece)
 
-    def back(self, piece: int) -> None:
-        """Backs a piece's whole range with space, so that stores into it cannot fail."""
-        if not self._backed[piece]:
-            start = piece * self.layout.piece_size
+    def back(self, piece: int, keep: NDArray[np.int64] | None = None) -> None:
+        """Backs a piece's whole range with space, so that stores into it cannot fail.
+
+        Args:
+            piece: Its number.
+            keep: Pieces that must not be evicted when the disk is full; None evicts none.
+        """
+        if self._backed[piece]:
+            return
+        start = piece * self.layout.piece_size
+        stop = start + self.layout.piece_size
+        try:
             for column in self.columns:
-                column.allocate(start, start + self.layout.piece_size)
-            self._backed[piece] = True
+                column.allocate(start, stop)
+        except StorageSpaceError:
+            if keep is None:
+                raise
+            self.evict(self.budget_bytes, keep)
+            for column in self.columns:
+                column.allocate(start, stop)
+        self._backed[piece] = True
 
     def drop(self, piece: int) -> None:
         """Empties a piece whose rows no longer exist, dirty or not."""

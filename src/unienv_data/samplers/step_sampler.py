@@ -41,22 +41,34 @@ class StepSampler(
             seed: Seed of the random numbers, None for one of the system's.
             device: Device that batches are moved to, None to leave them.
         """
-        space = data.single_space if device is None else data.single_space.to(device=device)
-        metadata_space = data.single_metadata_space
+        space, metadata_space = data.single_space, data.single_metadata_space
+        if device is not None:
+            space = space.to(device=device)
+            metadata_space = None if metadata_space is None else metadata_space.to(device=device)
         super().__init__(space, metadata_space, batch_size)
         self.data = data
         self._moves = device is not None and device != data.device
         # Positions are drawn where the data lies.
-        self.rng = data.backend.random.random_number_generator(seed, device=data.device)
+        self.rng = self._new_rng(seed)
+
+    def _moved(self, data: Any, metadata: Any) -> tuple[Any, dict[str, Any] | None]:
+        if not self._moves:
+            return data, metadata
+        batch, device = self.data, self.device
+        if metadata is not None and batch.single_metadata_space is not None:
+            metadata = batch.single_metadata_space.data_to(metadata, device=device)
+        return batch.single_space.data_to(data, device=device), metadata
+
+    def _moved_flat(self, flat: Any, metadata: Any) -> tuple[Any, dict[str, Any] | None]:
+        if not self._moves:
+            return flat, metadata
+        _, metadata = self._moved(None, metadata) if False else (None, metadata)
+        return self.backend.to_device(flat, self.device), metadata
 
     @override
-    def manual_seed(self, seed: int) -> None:
-        data = self.data
-        self.rng = data.backend.random.random_number_generator(seed, device=data.device)
+    def get_at(self, idx: Any) -> Any:
+        return self._moved(self.data.get_at(idx), None)[0]
 
     @override
-    def _read(self, index: Any) -> tuple[Any, dict[str, Any] | None]:
-        data, metadata = self.data.get_at_with_metadata(index)
-        if self._moves:
-            data = self.data.single_space.data_to(data, device=self.device)
-        return data, metadata
+    def get_at_with_metadata(self, idx: Any) -> tuple[Any, dict[str, Any] | None]:
+        return self._moved(*self.data.get_at_with_metadata(idx))

@@ -26,9 +26,10 @@ from unienv_data.bank.journal import (
     StorageLedger,
 )
 from unienv_data.base.indexing import RowArray
-from unienv_data.format.codec import ColumnData
+from unienv_data.format.codec import ColumnData, Texts
 from unienv_data.format.layout import Layout
 from unienv_data.format.manifest import LedgerRecord, Manifest
+from unienv_data.format.schema import Column
 from unienv_data.storages._pieces import PieceFiles, clip
 
 __all__ = ["Window", "WorkingSet"]
@@ -230,7 +231,7 @@ class WorkingSet:
             every = range(len(self.bank.columns))
             self.bank.fault(np.array(absent), every, keep=kept)
         for piece in pieces:
-            self.bank.back(piece)
+            self.bank.back(piece, kept)
         rewritten = [piece for piece in pieces if piece * size < counted]
         fresh = [piece for piece in pieces if piece * size >= counted]
         if rewritten:
@@ -292,6 +293,8 @@ class WorkingSet:
     def view(self, piece: int) -> list[ColumnData]:
         """Rows of a piece that have values, a column each; may alias the bank."""
         start, stop = self.layout.bounds(piece, self.rows)
+        if not self.bank.present[piece].all():  # never set: zeros, and no hole is read for them
+            return [_unset(column.column, stop - start) for column in self.bank.columns]
         return [column.view(start, stop) for column in self.bank.columns]
 
     def ensure_whole(self, pieces: Sequence[int]) -> None:
@@ -305,3 +308,7 @@ class WorkingSet:
         """Drops the mappings, and the files when asked."""
         self.journal.close()
         self.bank.close(remove=remove)
+
+
+def _unset(column: Column, count: int) -> ColumnData:
+    return Texts([""], np.zeros(count, np.int64)) if column.is_text else column.zeros(count)
