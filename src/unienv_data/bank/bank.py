@@ -33,6 +33,7 @@ __all__ = ["Bank", "PieceSource", "count_dirty"]
 
 _MAGIC = 0x314B_4E41_4255  # "UBANK1"
 _GATHER_ATTEMPTS = 1000
+_LEAST_PIECES = 64  # a page of records
 
 # Words of the header file.
 MAGIC, SCHEMA, BOOT, EVICTIONS, ORDER, RESIDENT = range(6)
@@ -113,12 +114,8 @@ class Bank:
             if create:
                 self._wipe()
             reserved = self._reserved_rows(rows)
-            pieces = self.layout.count(reserved) + 1
-            stored = max(len(schema.columns), 1)
-            self._records_file = MappedFile(
-                directory / "pieces", pieces * _RECORD_WORDS * 8, create=True
-            )
-            self._present_file = MappedFile(directory / "present", pieces * stored, create=True)
+            self._records_file = MappedFile(directory / "pieces", PAGE, create=True)
+            self._present_file = MappedFile(directory / "present", PAGE, create=True)
             self.columns: list[BankColumn] = [
                 open_column(
                     column, directory, number, reserved, self.locks, layout.piece_size, create=True
@@ -133,7 +130,8 @@ class Bank:
         """Whether the files were there already."""
         self._reserved = reserved
         self._known_tags = np.zeros(0, dtype=np.int64)
-        self._map_state()
+        self.records = np.zeros((0, _RECORD_WORDS), dtype=np.int64)
+        self._cover(self.layout.count(rows) + 1)
         self._piece_bytes = sum(c.row_bytes for c in self.columns) * layout.piece_size
 
     # -- files -------------------------------------------------------------------------------
@@ -162,10 +160,23 @@ class Bank:
             return self.layout.bounds(self.layout.count(max(rows, 1)) - 1, 1 << 62)[1]
         return max(2 * rows, 1 << 16, 4 * self.layout.piece_size)
 
-    def _map_state(self) -> None:
+    def _cover(self, pieces: int) -> None:
+        """Maps the state of at least `pieces` pieces.
+
+        Backed with space, since it is scanned: reading a hole of a file in memory takes memory,
+        and would be a SIGBUS where there is none left.
+        """
         stored = max(len(self.schema.columns), 1)
-        pieces = self._records_file.size // (_RECORD_WORDS * 8)
-        pieces = min(pieces, self._present_file.size // stored)
+        if self.adopted and self.exclusive:
+            # The writer before may have prepared pieces beyond those that it counted.
+            before = self._records_file.size // (_RECORD_WORDS * 8)
+            pieces = max(pieces, min(before, self._present_file.size // stored))
+        pieces = max(pieces, _LEAST_PIECES, min(2 * len(self.records), self.layout.count(self._reserved) + 1))
+        with self.locks.mutex:
+            self._records_file.reserve(pieces * _RECORD_WORDS * 8)
+            self._present_file.reserve(pieces * stored)
+            self._records_file.allocate(0, pieces * _RECORD_WORDS * 8)
+            self._present_file.allocate(0, pieces * stored)
         self.records = self._records_file.array(np.dtype(np.int64), (pieces, _RECORD_WORDS))
         self.present = self._present_file.array(np.dtype(np.uint8), (pieces, stored))
         # Tags that this process read off the files; they stay true while its snapshot does.
@@ -191,18 +202,18 @@ class Bank:
 
     def reserve(self, rows: int) -> None:
         """Maps at least `rows` rows; existing arrays stay valid."""
-        if rows <= self._reserved:
-            return
+        if rows > self._reserved:
+            self._reserve_columns(rows)
+        pieces = self.layout.count(rows) + 1
+        if pieces > len(self.records):
+            self._cover(pieces)
+
+    def _reserve_columns(self, rows: int) -> None:
         reserved = self._reserved_rows(rows)
-        stored = max(len(self.schema.columns), 1)
-        pieces = self.layout.count(reserved) + 1
         with self.locks.mutex:
             for column in self.columns:
                 column.reserve(reserved)
-            self._records_file.reserve(pieces * _RECORD_WORDS * 8)
-            self._present_file.reserve(pieces * stored)
         self._reserved = reserved
-        self._map_state()
 
     def renew(self, rows: int) -> None:
         """Follows the storage to another snapshot: every piece's file is looked at again."""
@@ -213,8 +224,7 @@ class Bank:
 
     def set_rows(self, rows: int) -> None:
         """Tells the bank how many rows the storage has."""
-        if rows > self._reserved:
-            self.reserve(rows)
+        self.reserve(rows)
         self.rows = rows
         self._settle()
 

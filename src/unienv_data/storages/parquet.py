@@ -574,8 +574,8 @@ class ParquetStorage(
             writer = self._write_half("extend_length")
             self._check_growing("extend_length")
             check_count("length", length, 1)
+            writer.bank.set_rows(self._length + int(length))
             self._length += int(length)
-            writer.bank.set_rows(self._length)
 
     @override
     def shrink_length(self, length: int) -> None:
