@@ -171,7 +171,9 @@ class Bank:
             # The writer before may have prepared pieces beyond those that it counted.
             before = self._records_file.size // (_RECORD_WORDS * 8)
             pieces = max(pieces, min(before, self._present_file.size // stored))
-        pieces = max(pieces, _LEAST_PIECES, min(2 * len(self.records), self.layout.count(self._reserved) + 1))
+        pieces = max(
+            pieces, _LEAST_PIECES, min(2 * len(self.records), self.layout.count(self._reserved) + 1)
+        )
         with self.locks.mutex:
             self._records_file.reserve(pieces * _RECORD_WORDS * 8)
             self._present_file.reserve(pieces * stored)
