@@ -17,9 +17,17 @@ from unienv_data.base import (
     SegmentWriter,
     SpaceStorage,
 )
-from unienv_data.batches import SubIndexedBatch, SubItemBatch
+from unienv_data.batches import (
+    CombinedBatch,
+    FrameStackedBatch,
+    SliceStackedBatch,
+    SubIndexedBatch,
+    SubItemBatch,
+    ToBackendOrDeviceBatch,
+    TransformedBatch,
+)
 from unienv_data.replay_buffer import ReplayBuffer
-from unienv_data.samplers import StepSampler
+from unienv_data.samplers import MultiprocessingSampler, StepSampler
 from unienv_interface._clash import check as _check_for_clash
 
 __all__ = [
@@ -27,8 +35,11 @@ __all__ = [
     "BatchSampler",
     "BatchT",
     "BufferedSegmentWriter",
+    "CombinedBatch",
+    "FrameStackedBatch",
     "IndexableType",
     "MappedSegmentWriter",
+    "MultiprocessingSampler",
     "ReplayBuffer",
     "SamplerArrayType",
     "SamplerBatchT",
@@ -36,10 +47,13 @@ __all__ = [
     "SamplerDtypeType",
     "SamplerRNGType",
     "SegmentWriter",
+    "SliceStackedBatch",
     "SpaceStorage",
     "StepSampler",
     "SubIndexedBatch",
     "SubItemBatch",
+    "ToBackendOrDeviceBatch",
+    "TransformedBatch",
 ]
 
 _check_for_clash()

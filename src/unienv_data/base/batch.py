@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias
 
 from typing_extensions import Self
 
@@ -19,7 +19,7 @@ from unienv_interface.space.space_utils import flatten_utils as sfu
 if TYPE_CHECKING:
     from unienv_data.base.views import SubIndexedBatch
 
-__all__ = ["BatchBase", "BatchT", "IndexableType"]
+__all__ = ["BatchBase", "BatchT", "IndexableType", "is_single"]
 
 IndexableType: TypeAlias = int | slice | EllipsisType
 """Index kinds beside arrays and masks."""
@@ -99,12 +99,12 @@ class BatchBase(abc.ABC, Generic[BatchT, BArrayType, BDeviceType, BDtypeType, BR
         return self.get_flattened_at(idx), None
 
     def _flattened(self, idx: Any, data: Any) -> Any:
-        if _is_int(idx):
+        if is_single(idx):
             return sfu.flatten_data(self.single_space, data)
         return sfu.flatten_data(self._batched_space, data, start_dim=1)
 
     def _unflattened(self, idx: Any, flat: Any) -> Any:
-        if _is_int(idx):
+        if is_single(idx):
             return sfu.unflatten_data(self.single_space, flat)
         return sfu.unflatten_data(self._batched_space, flat, start_dim=1)
 
@@ -113,7 +113,7 @@ class BatchBase(abc.ABC, Generic[BatchT, BArrayType, BDeviceType, BDtypeType, BR
 
     # -- writing -----------------------------------------------------------------------------
 
-    def _refuse(self, operation: str) -> None:
+    def _refuse(self, operation: str) -> NoReturn:
         raise ReadOnlyError(f"{operation}: a {type(self).__name__} cannot be written to")
 
     def set_at(self, idx: Any, value: Any) -> None:
@@ -213,5 +213,6 @@ class BatchBase(abc.ABC, Generic[BatchT, BArrayType, BDeviceType, BDtypeType, BR
         self.close()
 
 
-def _is_int(idx: Any) -> bool:
+def is_single(idx: Any) -> bool:
+    """Whether an index names one sample."""
     return hasattr(idx, "__index__") and not getattr(idx, "shape", ())

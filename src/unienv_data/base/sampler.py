@@ -12,7 +12,6 @@ from unienv_data.base.batch import BatchBase
 from unienv_data.errors import SampleError, StorageArgumentError
 from unienv_interface.space import DictSpace, Space
 from unienv_interface.space.space_utils import batch_utils as sbu
-from unienv_interface.utils.seed_util import next_seed_rng
 
 __all__ = [
     "BatchSampler",
@@ -22,6 +21,8 @@ __all__ = [
     "SamplerDtypeType",
     "SamplerRNGType",
 ]
+
+_LARGEST_SEED = 2**31 - 1
 
 SamplerBatchT = TypeVar("SamplerBatchT", default=Any)
 SamplerArrayType = TypeVar("SamplerArrayType", default=Any)
@@ -42,8 +43,9 @@ class BatchSampler(
 
     Attributes:
         data: Where samples come from.
-        rng: Generator of this sampler's numbers; None draws a fresh one on first use.
-        data_rng: Generator for numbers drawn while reading, None when none are.
+        rng: Generator of numbers drawn while batches are made, None when none are.
+        data_rng: Generator of positions, of the backend of `data`. A sampler that only sets `rng`
+            draws positions from that one.
         batch_size: Samples a batch.
     """
 
@@ -93,11 +95,14 @@ class BatchSampler(
         return self._sampled_metadata_space
 
     def manual_seed(self, seed: int) -> None:
-        """Starts the random numbers anew; those drawn while reading get a stream of their own."""
-        self.rng = self._new_rng(seed)
-        if self.data_rng is not None:
-            self.rng, other = next_seed_rng(self.rng, self._index_batch.backend)
-            self.data_rng = self._new_rng(other)
+        """Starts the random numbers anew."""
+        if self.data_rng is None and self.rng is not None:
+            self.rng = self._new_rng(seed)
+            return
+        self.data_rng = self._new_rng(seed)
+        if self.rng is not None:  # a stream of its own
+            random = self.backend.random
+            self.rng = random.random_number_generator(self._drawn_seed(), device=self.device)
 
     @property
     def _index_batch(self) -> BatchBase[Any, Any, Any, Any, Any]:
@@ -108,8 +113,24 @@ class BatchSampler(
         batch = self._index_batch
         return batch.backend.random.random_number_generator(seed, device=batch.device)
 
-    def _some_rng(self) -> Any:
-        return self._new_rng(None) if self.rng is None else self.rng
+    def _draw(self, function: str, *args: Any, **kwargs: Any) -> Any:
+        """Random numbers for positions, from the generator that gives them."""
+        batch = self._index_batch
+        own = self.data_rng is None and self.rng is not None
+        rng = self.rng if own else self.data_rng
+        if rng is None:
+            rng = self._new_rng(None)
+        draw = getattr(batch.backend.random, function)
+        rng, drawn = draw(*args, rng=rng, device=batch.device, **kwargs)
+        if own:
+            self.rng = rng
+        else:
+            self.data_rng = rng
+        return drawn
+
+    def _drawn_seed(self) -> int:
+        """A seed drawn from the generator of positions."""
+        return int(self._draw("random_discrete_uniform", (1,), 0, _LARGEST_SEED)[0])
 
     @override
     def __len__(self) -> int:
@@ -127,16 +148,13 @@ class BatchSampler(
         count = len(self)
         if count == 0:
             raise SampleError("sample: there are no samples to draw from")
-        batch = self._index_batch
-        self.rng, index = batch.backend.random.random_discrete_uniform(
+        return self._draw(
+            "random_discrete_uniform",
             (self.batch_size,),
             0,
             count,
-            rng=self._some_rng(),
-            dtype=batch.backend.default_index_dtype,
-            device=batch.device,
+            dtype=self._index_batch.backend.default_index_dtype,
         )
-        return index
 
     def sample(self) -> Any:
         """A random batch."""
@@ -161,10 +179,8 @@ class BatchSampler(
 
         The permutation is drawn by the first `next`; samples added later are not part of it.
         """
-        count, batch = len(self), self._index_batch
-        self.rng, order = batch.backend.random.random_permutation(
-            count, rng=self._some_rng(), device=batch.device
-        )
+        count = len(self)
+        order = self._draw("random_permutation", count)
         for start in range(0, count, self.batch_size):
             yield order[start : start + self.batch_size]
 

@@ -15,6 +15,7 @@ from unienv_data.base.sampler import (
     SamplerDtypeType,
     SamplerRNGType,
 )
+from unienv_data.batches.backend_compat import ToBackendOrDeviceBatch
 
 __all__ = ["StepSampler"]
 
@@ -41,34 +42,26 @@ class StepSampler(
             seed: Seed of the random numbers, None for one of the system's.
             device: Device that batches are moved to, None to leave them.
         """
-        space, metadata_space = data.single_space, data.single_metadata_space
-        if device is not None:
-            space = space.to(device=device)
-            metadata_space = None if metadata_space is None else metadata_space.to(device=device)
-        super().__init__(space, metadata_space, batch_size)
+        moves = device is not None and device != data.device
+        source = ToBackendOrDeviceBatch(data, device=device) if moves else data
+        super().__init__(source.single_space, source.single_metadata_space, batch_size)
         self.data = data
-        self._moves = device is not None and device != data.device
+        self._source: BatchBase[Any, Any, Any, Any, Any] = source
         # Positions are drawn where the data lies.
-        self.rng = self._new_rng(seed)
-
-    def _moved(self, data: Any, metadata: Any) -> tuple[Any, dict[str, Any] | None]:
-        if not self._moves:
-            return data, metadata
-        batch, device = self.data, self.device
-        if metadata is not None and batch.single_metadata_space is not None:
-            metadata = batch.single_metadata_space.data_to(metadata, device=device)
-        return batch.single_space.data_to(data, device=device), metadata
-
-    def _moved_flat(self, flat: Any, metadata: Any) -> tuple[Any, dict[str, Any] | None]:
-        if not self._moves:
-            return flat, metadata
-        _, metadata = self._moved(None, metadata) if False else (None, metadata)
-        return self.backend.to_device(flat, self.device), metadata
+        self.data_rng = self._new_rng(seed)
 
     @override
     def get_at(self, idx: Any) -> Any:
-        return self._moved(self.data.get_at(idx), None)[0]
+        return self._source.get_at(idx)
 
     @override
     def get_at_with_metadata(self, idx: Any) -> tuple[Any, dict[str, Any] | None]:
-        return self._moved(*self.data.get_at_with_metadata(idx))
+        return self._source.get_at_with_metadata(idx)
+
+    @override
+    def get_flattened_at(self, idx: Any) -> Any:
+        return self._source.get_flattened_at(idx)
+
+    @override
+    def get_flattened_at_with_metadata(self, idx: Any) -> tuple[Any, dict[str, Any] | None]:
+        return self._source.get_flattened_at_with_metadata(idx)

@@ -7,6 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from unienv_data.base.batch import is_single
 from unienv_data.base.segment import MappedSegmentWriter, SegmentWriter
 from unienv_data.base.storage import SpaceStorage
 
@@ -140,8 +141,3 @@ class WrapperStorage(SpaceStorage[Any, Any, Any, Any, Any]):
         inner = getattr(self, "inner_storage", None)
         if inner is not None:
             inner.close()
-
-
-def is_single(index: Any) -> bool:
-    """Whether an index names one sample."""
-    return hasattr(index, "__index__") and not getattr(index, "shape", ())
