@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from unienv_data.base.batch import BatchBase, is_single
 from unienv_data.batches._mapped import MappedBatch
+from unienv_interface.space.space_utils import batch_utils as sbu
 
 __all__ = ["ToBackendOrDeviceBatch"]
 
@@ -37,20 +38,19 @@ class ToBackendOrDeviceBatch(MappedBatch):
 
     @override
     def _out(self, data: Any, *, single: bool) -> Any:
-        parent = self.batch
-        space = parent.single_space if single else parent._batched_space
-        return space.data_to(data, **self._target)
+        return _space_of(self.batch.single_space, data, single).data_to(data, **self._target)
 
     @override
     def _metadata_out(self, metadata: Any, *, single: bool) -> Any:
-        parent = self.batch
-        space = parent.single_metadata_space if single else parent._batched_metadata_space
-        return metadata if space is None else space.data_to(metadata, **self._target)
+        space = self.batch.single_metadata_space
+        if space is None:
+            return metadata
+        return _space_of(space, metadata, single).data_to(metadata, **self._target)
 
     @override
     def _in(self, data: Any, *, single: bool) -> Any:
         parent = self.batch
-        space = self.single_space if single else self._batched_space
+        space = _space_of(self.single_space, data, single)
         return space.data_to(data, backend=parent.backend, device=parent.device)
 
     def _flat_out(self, flat: Any) -> Any:
@@ -73,3 +73,8 @@ class ToBackendOrDeviceBatch(MappedBatch):
     def get_column(self, nested_keys: str | Sequence[str]) -> BatchBase[Any, Any, Any, Any, Any]:
         """A view of one entry, which reads no other where the batch can."""
         return ToBackendOrDeviceBatch(self.batch.get_column(nested_keys), **self._target)
+
+
+def _space_of(space: Any, data: Any, single: bool) -> Any:
+    # The rows of texts are counted by their space.
+    return space if single else sbu.batch_space(space, sbu.batch_size_data(data) or 0)
