@@ -1,0 +1,1 @@
+"""Workloads, stores and scenarios of the benchmarks."""

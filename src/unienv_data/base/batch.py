@@ -161,14 +161,14 @@ class BatchBase(abc.ABC, Generic[BatchT, BArrayType, BDeviceType, BDtypeType, BR
             chunk_size: Samples at a time.
             tqdm: Show a progress bar (needs the package tqdm).
         """
-        starts: Any = range(0, len(other), chunk_size)
+        count = len(other)  # it may be this very batch, which grows
+        starts: Any = range(0, count, chunk_size)
         if tqdm:
             from tqdm import tqdm as bar
 
             starts = bar(starts, desc="extend_from")
         for start in starts:
-            data = other.get_at(slice(start, min(start + chunk_size, len(other))))
-            self.extend(data)
+            self.extend(other.get_at(slice(start, min(start + chunk_size, count))))
 
     def remove_at(self, idx: Any) -> None:
         """Removes samples."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import copy
 from collections.abc import Callable
 from typing import Any, Generic
 
@@ -92,9 +91,11 @@ class BufferedSegmentWriter(SegmentWriter[BatchT, BArrayType, BDeviceType, BDtyp
     def append(self, value: Any) -> None:
         if self._is_finished:
             raise SegmentStateError("append: this segment writer is finished; open another one")
-        # Callers reuse their arrays.
+        # Callers reuse their arrays. `copy.copy` of a tensor would share its memory.
         backend = self.storage.backend
-        self._samples.append(backend.map_fn_over_arrays(value, copy.copy))
+        self._samples.append(
+            backend.map_fn_over_arrays(value, lambda array: backend.asarray(array, copy=True))
+        )
 
     @override
     def finish(self) -> None:

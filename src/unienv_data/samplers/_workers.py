@@ -256,6 +256,9 @@ class WorkerPool:
                 number, is_good, text, buffers = receive_message(self._workers[worker][1])
             except (EOFError, OSError) as error:
                 self._raise_died(worker, error)
+            except BaseException:  # Ctrl+C in the middle of a message: what follows is garbage
+                self.close()
+                raise
             self._waiting[self._owners.pop(number)] -= 1
             if number in self._forgotten:
                 self._forgotten.discard(number)

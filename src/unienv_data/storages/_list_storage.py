@@ -7,19 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from typing_extensions import override
 
 from unienv_data.base.indexing import normalize
 from unienv_data.base.storage import SpaceStorage
 from unienv_data.base.views import as_numpy_index
-from unienv_data.errors import (
-    CapacityError,
-    ReadOnlyError,
-    SampleError,
-    StorageArgumentError,
-)
-from unienv_data.format.values import ValueRefusedError, cast_exactly
+from unienv_data.errors import CapacityError, ReadOnlyError, StorageArgumentError
+from unienv_data.io.atomic import sync_directory, sync_files
+from unienv_data.storages._fitting import fit_batch, fit_sample
 from unienv_data.storages._sidecar import write_sidecar
 from unienv_interface.space.space_utils import batch_utils as sbu
 
@@ -30,7 +25,8 @@ class ListStorageBase(SpaceStorage[Any, Any, Any, Any, Any]):
     """Row i in the file ``<i>.<ext>``; rows without a file are zeros.
 
     A subclass reads and writes one file. Files are replaced as a whole, so several processes may
-    use a directory at once.
+    use a directory at once; each counts the rows of a growing storage for itself. Everything is in
+    files once a call returns, and safe from power loss after `flush`.
     """
 
     sidecar_name: str
@@ -122,40 +118,14 @@ class ListStorageBase(SpaceStorage[Any, Any, Any, Any, Any]):
     def set(self, index: Any, value: Any) -> None:
         self._check_writable("set")
         rows = normalize(as_numpy_index(self.backend, index), self._length, self.cache_filename)
+        space, place = self.single_instance_space, f"set: {self.cache_filename}"
         if isinstance(rows, int):
-            self.set_to_file(self._file(rows), self._checked(value))
+            self.set_to_file(self._file(rows), fit_sample(space, value, place))
             return
         numbers = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
-        if np.shape(value)[:1] != (len(numbers),):
-            raise SampleError(
-                f"set: {len(numbers)} rows were named, the batch has shape {np.shape(value)}",
-                expected=len(numbers),
-                found=np.shape(value),
-            )
-        samples = [self._checked(value[position]) for position in range(len(numbers))]
-        for row, sample in zip(numbers, samples, strict=True):
-            self.set_to_file(self._file(row), sample)
-
-    def _checked(self, value: Any) -> Any:
-        space = self.single_instance_space
-        backend = space.backend
-        array = value if backend.is_backendarray(value) else backend.asarray(value)
-        if tuple(array.shape) != tuple(space.shape):
-            raise SampleError(
-                f"set: expected a sample of shape {space.shape}, got {tuple(array.shape)}",
-                expected=space.shape,
-                found=tuple(array.shape),
-            )
-        own = backend.zeros((), dtype=space.dtype).dtype
-        if array.dtype != own:
-            try:
-                cast = cast_exactly(
-                    np.asarray(backend.to_numpy(array)), np.dtype(str(own)), rounding=True
-                )
-            except ValueRefusedError as refusal:
-                raise SampleError(f"set: expected {own}, got {array.dtype}: {refusal}") from None
-            array = backend.from_numpy(cast)
-        return array
+        batch = fit_batch(space, value, len(numbers), place)
+        for position, row in enumerate(numbers):
+            self.set_to_file(self._file(row), sbu.get_at(space, batch, position))
 
     def _check_writable(self, operation: str) -> None:
         if not self._mutable:
@@ -191,18 +161,21 @@ class ListStorageBase(SpaceStorage[Any, Any, Any, Any, Any]):
         for path in self._directory.glob(f"*.{self.file_ext}"):
             path.unlink(missing_ok=True)
 
-    def _write_sidecar(self) -> None:
+    def _write_sidecar(self, *, sync: bool = False) -> None:
         facts = {**self._facts(), "capacity": self._capacity, "length": self._length}
-        write_sidecar(self._directory, self.sidecar_name, type(self).__name__, facts)
+        write_sidecar(self._directory, self.sidecar_name, type(self).__name__, facts, sync=sync)
 
     def flush(self) -> None:
-        """Writes the facts; rows are in their files already."""
-        if self._mutable:
-            self._write_sidecar()
+        """Makes every row safe from power loss."""
+        if not self._mutable:
+            return
+        sync_files(self._directory, sorted(self._directory.glob(f"*.{self.file_ext}")))
+        sync_directory(self._directory)
+        self._write_sidecar(sync=True)
 
     @override
     def dumps(self, path: str | os.PathLike[str]) -> None:
-        """Writes the facts; only its own directory is allowed.
+        """Flushes; only its own directory is allowed.
 
         Raises:
             StorageArgumentError: Another directory.
@@ -218,6 +191,4 @@ class ListStorageBase(SpaceStorage[Any, Any, Any, Any, Any]):
 
     @override
     def close(self) -> None:
-        """Writes the facts, unless the directory was removed."""
-        if getattr(self, "_mutable", False) and self._directory.is_dir():
-            self._write_sidecar()
+        """Nothing to do: a copy in another process must not write what it took for the length."""

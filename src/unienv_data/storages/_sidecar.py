@@ -15,11 +15,16 @@ __all__ = ["read_sidecar", "write_sidecar"]
 
 
 def write_sidecar(
-    directory: str | os.PathLike[str], name: str, storage_type: str, data: Mapping[str, Any]
+    directory: str | os.PathLike[str],
+    name: str,
+    storage_type: str,
+    data: Mapping[str, Any],
+    *,
+    sync: bool = True,
 ) -> None:
-    """Replaces ``<directory>/<name>`` as a whole."""
+    """Replaces ``<directory>/<name>`` as a whole; `sync` makes it safe from power loss."""
     text = json.dumps({"storage_type": storage_type, **data})
-    replace_file(Path(directory) / name, text.encode(), sync=True)
+    replace_file(Path(directory) / name, text.encode(), sync=sync)
 
 
 def read_sidecar(directory: str | os.PathLike[str], name: str, storage_type: str) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from typing import Any
 from typing_extensions import override
 
 from unienv_data.base.batch import is_single
+from unienv_data.base.indexing import normalize
 from unienv_data.base.segment import MappedSegmentWriter, SegmentWriter
 from unienv_data.base.storage import SpaceStorage
+from unienv_data.base.views import as_numpy_index
 
 __all__ = ["WrapperStorage"]
 
@@ -76,7 +78,9 @@ class WrapperStorage(SpaceStorage[Any, Any, Any, Any, Any]):
 
     @override
     def set(self, index: Any, value: Any) -> None:
-        value = self._sample_in(value) if is_single(index) else self._batch_in(value)
+        # The index is checked first: a wrong row is no fault of the value.
+        rows = normalize(as_numpy_index(self.backend, index), len(self), type(self).__name__)
+        value = self._sample_in(value) if isinstance(rows, int) else self._batch_in(value)
         self.inner_storage.set(index, value)
 
     @override

@@ -7,7 +7,8 @@ from typing import Any
 
 from typing_extensions import Self, override
 
-from unienv_data.errors import StorageArgumentError
+from unienv_data.errors import SampleError, StorageArgumentError, StorageExistsError
+from unienv_data.storages._fitting import fit_batch, fit_sample
 from unienv_data.storages._sidecar import read_sidecar, write_sidecar
 from unienv_data.storages._wrapper import WrapperStorage
 from unienv_data.storages.registry import resolve_inside, resolve_storage
@@ -36,7 +37,7 @@ class FlattenedStorage(WrapperStorage):
         super().__init__(single_instance_space, inner_storage)
         self._batched_instance_space: Any = sbu.batch_space(single_instance_space, 1)
         self._cache_filename = cache_filename
-        self._inner_path = inner_path
+        self._inner_path = inner_path or _inner_name(type(inner_storage))
 
     @classmethod
     @override
@@ -74,8 +75,14 @@ class FlattenedStorage(WrapperStorage):
             )
         inner_path = None
         if cache_path is not None:
+            if os.path.exists(os.path.join(cache_path, _SIDECAR)):
+                raise StorageExistsError(
+                    f"create: {cache_path} holds a FlattenedStorage already; choose another "
+                    "directory or load_from it",
+                    path=str(cache_path),
+                )
             os.makedirs(cache_path, exist_ok=True)
-            inner_path = "inner_storage" + (inner_storage_cls.single_file_ext or "")
+            inner_path = _inner_name(inner_storage_cls)
         inner = inner_storage_cls.create(
             sfu.flatten_space(single_instance_space),
             *args,
@@ -117,14 +124,11 @@ class FlattenedStorage(WrapperStorage):
         return cls(single_instance_space, inner, path, inner_path)
 
     def _write_sidecar(self, directory: str | os.PathLike[str]) -> None:
-        inner_type = get_full_class_name(type(self.inner_storage))
-        name = "inner_storage" + (self.inner_storage.single_file_ext or "")
-        write_sidecar(
-            directory,
-            _SIDECAR,
-            type(self).__name__,
-            {"inner_storage_type": inner_type, "inner_storage_path": name},
-        )
+        facts = {
+            "inner_storage_type": get_full_class_name(type(self.inner_storage)),
+            "inner_storage_path": self._inner_path,
+        }
+        write_sidecar(directory, _SIDECAR, type(self).__name__, facts)
 
     @property
     @override
@@ -139,10 +143,18 @@ class FlattenedStorage(WrapperStorage):
 
     @override
     def _sample_in(self, value: Any) -> Any:
-        return sfu.flatten_data(self.single_instance_space, value)
+        space = self.single_instance_space
+        return sfu.flatten_data(space, fit_sample(space, value, "FlattenedStorage"))
 
     @override
     def _batch_in(self, value: Any) -> Any:
+        try:
+            count = sbu.batch_size_data(value)
+        except TypeError:
+            count = None
+        if count is None:
+            raise SampleError(f"set: expected a batch, got a {type(value).__name__}")
+        value = fit_batch(self.single_instance_space, value, count, "FlattenedStorage")
         return sfu.flatten_data(self._batched_instance_space, value, start_dim=1)
 
     @override
@@ -164,6 +176,9 @@ class FlattenedStorage(WrapperStorage):
     @override
     def dumps(self, path: str | os.PathLike[str]) -> None:
         os.makedirs(path, exist_ok=True)
-        name = "inner_storage" + (self.inner_storage.single_file_ext or "")
-        self.inner_storage.dumps(os.path.join(str(path), name))
+        self.inner_storage.dumps(os.path.join(str(path), self._inner_path))
         self._write_sidecar(path)
+
+
+def _inner_name(inner_storage_cls: Any) -> str:
+    return "inner_storage" + (inner_storage_cls.single_file_ext or "")

@@ -10,12 +10,8 @@ from typing_extensions import Self, override
 from unienv_data.base.indexing import normalize
 from unienv_data.base.storage import SpaceStorage, reject_unknown_keywords
 from unienv_data.base.views import as_numpy_index
-from unienv_data.errors import (
-    CapacityError,
-    SampleError,
-    StorageArgumentError,
-    UniEnvError,
-)
+from unienv_data.errors import CapacityError, StorageArgumentError
+from unienv_data.storages._fitting import fit_batch, fit_sample
 from unienv_interface.space import BatchedSpace, DictSpace, TupleSpace
 from unienv_interface.space.space_utils import batch_utils as sbu
 
@@ -105,22 +101,16 @@ class MemoryStorage(SpaceStorage[Any, Any, Any, Any, Any]):
     @override
     def set(self, index: Any, value: Any) -> None:
         rows = normalize(as_numpy_index(self.backend, index), self._length, "memory")
+        space = self.single_instance_space
         if isinstance(rows, int):
-            value = sbu.concatenate(self.single_instance_space, [value])
+            value = sbu.concatenate(space, [fit_sample(space, value, "set: memory")])
             rows = slice(rows, rows + 1)
-        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        self._check(value, count)
-        if count:
-            self._data = sbu.set_at(self._space, self._data, self._index(rows), value)
-
-    def _check(self, value: Any, count: int) -> None:
-        space = sbu.batch_space(self.single_instance_space, count)
-        try:
-            shapes_fit = _fits(space, value)
-        except (UniEnvError, KeyError, TypeError, AttributeError) as error:
-            raise SampleError(f"set: the batch does not fit {space}: {error}") from error
-        if not shapes_fit:
-            raise SampleError(f"set: the batch does not fit {space}", expected=str(space))
+        else:
+            count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+            value = fit_batch(space, value, count, "set: memory")
+            if not count:
+                return
+        self._data = sbu.set_at(self._space, self._data, self._index(rows), value)
 
     @override
     def extend_length(self, length: int) -> None:
@@ -169,23 +159,3 @@ def _zeros(space: Any) -> Any:
     if isinstance(space, BatchedSpace):
         return space.create_empty()
     return space.backend.zeros(space.shape, dtype=space.dtype, device=space.device)
-
-
-def _fits(space: Any, value: Any) -> bool:
-    if isinstance(space, DictSpace):
-        return all(_fits(child, value[key]) for key, child in space.spaces.items())
-    if isinstance(space, TupleSpace):
-        pairs = zip(space.spaces, value, strict=True)
-        return all(_fits(child, part) for child, part in pairs)
-    if isinstance(space, BatchedSpace):
-        return bool(space.contains(value))
-    backend = space.backend
-    if not backend.is_backendarray(value) or tuple(value.shape) != tuple(space.shape):
-        return False
-    own, given = backend.zeros((), dtype=space.dtype).dtype, value.dtype
-    if own == given:
-        return True
-    if backend.dtype_is_boolean(own) or backend.dtype_is_boolean(given):
-        return False
-    # Any number into floats, integers into integers that hold them.
-    return bool(backend.dtype_is_real_floating(own) or backend.can_cast(given, own))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,12 @@ import numpy as np
 from typing_extensions import Self, override
 
 from unienv_data.base.storage import reject_unknown_keywords
-from unienv_data.errors import CorruptPieceError, StorageArgumentError, StorageExistsError
+from unienv_data.errors import (
+    CorruptPieceError,
+    SchemaMismatchError,
+    StorageArgumentError,
+    StorageExistsError,
+)
 from unienv_data.io.atomic import replace_file
 from unienv_data.storages._list_storage import ListStorageBase
 from unienv_data.storages._sidecar import read_sidecar
@@ -107,7 +114,7 @@ class NPZStorage(ListStorageBase):
             raise StorageArgumentError(
                 f"load_from: {path} has capacity {stored}, not {capacity}", expected=stored
             )
-        return cls(
+        self = cls(
             single_instance_space,
             path,
             bool(data.get("compressed", True)),
@@ -115,6 +122,24 @@ class NPZStorage(ListStorageBase):
             stored,
             int(data.get("length") or 0),
         )
+        self._check_first_file()
+        return self
+
+    def _check_first_file(self) -> None:
+        """Refuses a space that is not that of the rows, as far as one file tells."""
+        with os.scandir(self._directory) as entries:
+            name = next((entry.path for entry in entries if entry.name.endswith(".npz")), None)
+        if name is None:
+            return
+        array, space = _read(name), self.single_instance_space
+        if not _is_of(array, space):
+            raise SchemaMismatchError(
+                f"load_from: {name} holds {array.dtype} {array.shape}, the space given has "
+                f"{_dtype(space)} {space.shape}; open it with the space it was made with",
+                path=name,
+                expected=f"{array.dtype} {array.shape}",
+                found=f"{_dtype(space)} {space.shape}",
+            )
 
     @override
     def _facts(self) -> dict[str, Any]:
@@ -122,20 +147,11 @@ class NPZStorage(ListStorageBase):
 
     @override
     def get_from_file(self, filename: str) -> Any:
-        try:
-            with np.load(filename, allow_pickle=False) as file:
-                array = file["data"]
-        except FileNotFoundError:
-            raise
-        except (ValueError, OSError, KeyError, EOFError) as error:
+        array, space = _read(filename), self.single_instance_space
+        if not _is_of(array, space):
             raise CorruptPieceError(
-                f"{filename} is no readable row ({error}); restore it from a copy", path=filename
-            ) from error
-        space = self.single_instance_space
-        if array.shape != space.shape or array.dtype != np.dtype(space.dtype):
-            raise CorruptPieceError(
-                f"{filename} holds {array.dtype} {array.shape}, expected {space.dtype} "
-                f"{space.shape}",
+                f"{filename} holds {array.dtype} {array.shape}, expected {_dtype(space)} "
+                f"{space.shape}; restore it from a copy",
                 path=filename,
             )
         return array
@@ -146,3 +162,36 @@ class NPZStorage(ListStorageBase):
         save = np.savez_compressed if self.compressed else np.savez
         save(buffer, data=value)
         replace_file(Path(filename), buffer.getvalue(), sync=False)
+
+
+_UNREADABLE = (
+    ValueError,
+    OSError,
+    KeyError,
+    EOFError,
+    IndexError,
+    TypeError,  # a plain array is no archive
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def _read(filename: str) -> Any:
+    try:
+        # numpy leaves a file open that it cannot read.
+        with open(filename, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return file["data"]
+    except FileNotFoundError:
+        raise
+    except _UNREADABLE as error:
+        raise CorruptPieceError(
+            f"{filename} is no readable row ({error}); restore it from a copy", path=filename
+        ) from error
+
+
+def _is_of(array: Any, space: Any) -> bool:
+    return bool(array.shape == tuple(space.shape) and array.dtype == _dtype(space))
+
+
+def _dtype(space: Any) -> Any:
+    return space.backend.concrete_dtype(space.dtype)

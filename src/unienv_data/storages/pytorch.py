@@ -5,6 +5,7 @@ Importable without torch; making one then names the extra to install.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from pathlib import Path
@@ -17,11 +18,13 @@ from unienv_data.base.indexing import normalize
 from unienv_data.base.storage import SpaceStorage, reject_unknown_keywords
 from unienv_data.base.views import as_numpy_index
 from unienv_data.errors import (
+    MissingStorageError,
     ReadOnlyError,
-    SampleError,
+    SchemaMismatchError,
     StorageArgumentError,
     StorageExistsError,
 )
+from unienv_data.storages._fitting import fit_batch, fit_sample
 from unienv_interface.backends.pytorch import PyTorchComputeBackend
 from unienv_interface.backends.serialization import serialize_dtype
 from unienv_interface.errors import MissingDependencyError, UnsupportedSpaceError
@@ -134,6 +137,7 @@ class PytorchTensorStorage(SpaceStorage[Any, Any, Any, Any, Any]):
         if capacity is None:
             raise StorageArgumentError("PytorchTensorStorage.load_from: a capacity is needed")
         shape = (capacity, *single_instance_space.shape)
+        _check_file(path, shape, single_instance_space)
         data = _mapped(path, shape, single_instance_space, "c" if read_only else "r+")
         if not is_memmap:
             data = data.clone()
@@ -183,19 +187,14 @@ class PytorchTensorStorage(SpaceStorage[Any, Any, Any, Any, Any]):
     def set(self, index: Any, value: Any) -> None:
         if not self._mutable:
             raise ReadOnlyError("set: the tensor is open read-only")
-        torch = _torch()
         rows = self._index(index)
-        tensor = torch.as_tensor(value, device=self.data.device)
-        expected = tuple(self.data[rows].shape)
-        if tuple(tensor.shape) != expected:
-            raise SampleError(
-                f"set: expected shape {expected}, got {tuple(tensor.shape)}; reshape",
-                expected=expected,
-                found=tuple(tensor.shape),
-            )
-        if not torch.can_cast(tensor.dtype, self.data.dtype):
-            raise SampleError(f"set: expected {self.data.dtype}, got {tensor.dtype}; cast")
-        self.data[rows] = tensor.to(self.data.dtype)
+        space = self.single_instance_space
+        if isinstance(rows, int):
+            tensor = fit_sample(space, value, "set: the tensor")
+        else:
+            count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+            tensor = fit_batch(space, value, count, "set: the tensor")
+        self.data[rows] = tensor.to(self.data.device)
 
     def flush(self) -> None:
         """Syncs a mapped file."""
@@ -229,7 +228,30 @@ def _check_space(space: Any) -> None:
         )
 
 
+def _check_file(path: Any, shape: tuple[int, ...], space: Any) -> None:
+    expected = math.prod(shape) * _numpy_dtype(space).itemsize
+    try:
+        found = os.path.getsize(path)
+    except FileNotFoundError as error:
+        raise MissingStorageError(f"load_from: {path} is missing", path=str(path)) from error
+    if found != expected:
+        raise SchemaMismatchError(
+            f"load_from: {path} has {found} bytes, {shape[0]} rows of this space have {expected}; "
+            "give the capacity and the space it was made with",
+            path=str(path),
+            expected=expected,
+            found=found,
+        )
+
+
+def _numpy_dtype(space: Any) -> Any:
+    dtype = space.backend.concrete_dtype(space.dtype)
+    return np.dtype(str(serialize_dtype(space.backend, dtype)))
+
+
 def _mapped(path: Any, shape: tuple[int, ...], space: Any, mode: Any) -> Any:
-    dtype = np.dtype(str(serialize_dtype(space.backend, space.dtype)))
-    mapped = np.memmap(path, dtype=dtype, mode=mode, shape=shape)
+    if math.prod(shape) == 0:  # nothing can be mapped of an empty file
+        Path(path).touch()
+        return space.backend.zeros(shape, dtype=space.dtype)
+    mapped = np.memmap(path, dtype=_numpy_dtype(space), mode=mode, shape=shape)
     return space.backend.from_numpy(np.asarray(mapped))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from unienv_data.errors import ManifestError, MissingDependencyError, StorageArgumentError
@@ -89,10 +89,16 @@ def resolve_inside(directory: str | os.PathLike[str], relative: str) -> Path:
     """A path that a file names, which must stay inside the file's directory.
 
     Raises:
-        ManifestError: It is absolute or leads outside.
+        ManifestError: It is absolute or leads outside, or is the directory itself.
     """
     root = Path(directory)
-    parts = Path(relative).parts
-    if Path(relative).is_absolute() or ".." in parts:
-        raise ManifestError(f"{root} names the path {relative!r}, which leads outside of it")
+    # A file written elsewhere may hold the other system's separators.
+    for kind in (PurePosixPath, PureWindowsPath):
+        path = kind(relative)
+        if path.anchor or ".." in path.parts:
+            raise ManifestError(
+                f"{root} names the path {relative!r}, which leads outside of it", path=str(root)
+            )
+        if not path.parts:
+            raise ManifestError(f"{root} names itself as a part of it", path=str(root))
     return root / relative

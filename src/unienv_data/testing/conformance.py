@@ -21,9 +21,9 @@ from unienv_data.errors import StorageError
 from unienv_data.testing.oracle import assert_batches_equal, take
 from unienv_data.testing.strategies import batch_of, box
 from unienv_interface.backends.numpy import NumpyComputeBackend as B
-from unienv_interface.space import BinarySpace, DictSpace, TextSpace
+from unienv_interface.space import BinarySpace, DictSpace, TextSpace, TupleSpace
 
-__all__ = ["StorageConformance"]
+__all__ = ["FLAT", "SPACES", "StorageConformance"]
 
 COUNT = 9
 
@@ -41,7 +41,17 @@ SPACES: dict[str, Any] = {
     "dict": DictSpace(
         B, {"a": box("float32", (2,)), "b": BinarySpace(B, ()), "t": TextSpace(B, 12)}
     ),
+    "tree": DictSpace(
+        B,
+        {
+            "d": DictSpace(B, {"a": box("float32", (2,)), "b": BinarySpace(B, ())}),
+            "t": TupleSpace(B, [box("uint8", (2, 2)), box("int16", ())]),
+        },
+    ),
 }
+
+FLAT = tuple(name for name in SPACES if name != "tree")
+"""Spaces that are one column, or a dict of columns."""
 
 INDEXES: tuple[Any, ...] = (
     slice(2, 7),
@@ -65,7 +75,7 @@ INDEXES: tuple[Any, ...] = (
 class StorageConformance:
     """The contract of `SpaceStorage`, run against one storage."""
 
-    storable: ClassVar[tuple[str, ...]] = tuple(SPACES)
+    storable: ClassVar[tuple[str, ...]] = FLAT
     """Keys of `SPACES` that the storage takes."""
     can_grow: ClassVar[bool] = True
     can_be_bounded: ClassVar[bool] = True
@@ -196,17 +206,74 @@ class StorageConformance:
             storage.get(index)
 
     def test_what_does_not_fit_is_refused(self, filled: tuple[Any, Any]) -> None:
-        """Wrong counts and shapes change nothing."""
+        """Wrong counts, shapes and dtypes change nothing."""
         storage, values = filled
         for index, value in (
             (slice(0, 2), values[:3]),
             ([0, 1, 2], values[:2]),
+            ([], values[:1]),
             (slice(0, 2), values[0]),
             (slice(0, 1), np.zeros((1, *values.shape[1:], 2), values.dtype)),
+            (slice(0, 1), np.zeros((1, 1, *values.shape[1:]), values.dtype)),
+            (0, np.zeros((1, *values.shape[1:]), values.dtype)),
+            (0, np.zeros(values.shape[1:], np.complex64)),
+            (0, np.full(values.shape[1:], "1")),
+            (0, None),
+            (0, {"value": values[0]}),
+        ):
+            with pytest.raises((StorageError, ValueError, TypeError)):
+                storage.set(index, value)
+            self._equal(storage.get(...), values)
+
+    def test_keys(self, path: Path) -> None:
+        """One that is missing is refused, and nothing changes; surplus ones are left out."""
+        if "dict" not in self.storable:
+            pytest.skip(f"{type(self).__name__} stores no dicts")
+        capacity = None if self.can_grow else COUNT
+        storage, values = self._fill(SPACES["dict"], capacity, path)
+        new = self._batch(SPACES["dict"], COUNT, 7)
+        for wrong in (
+            {key: value for key, value in new.items() if key != "b"},
+            {**new, "b": new["b"][:-1]},
         ):
             with pytest.raises((StorageError, ValueError)):
-                storage.set(index, value)
+                storage.set(..., wrong)
+            self._equal(storage.get(...), values)
+        storage.set(..., {**new, "more": new["a"]})
+        self._equal(storage.get(...), new)
+        storage.close()
+
+    @pytest.mark.parametrize(
+        ("dtype", "value"),
+        [
+            ("uint8", 300),
+            ("uint8", -1),
+            ("uint8", 1.5),
+            ("int16", float("nan")),
+            ("float32", 1e300),
+            ("float16", 1e6),
+        ],
+    )
+    def test_a_value_that_would_change_is_refused(
+        self, path: Path, dtype: str, value: float
+    ) -> None:
+        """Numbers are never wrapped, cut or made infinite."""
+        capacity = None if self.can_grow else COUNT
+        storage, values = self._fill(box(dtype, (2,)), capacity, path)
+        for index, shape in ((0, (2,)), ([1, 2], (2, 2))):
+            with pytest.raises((StorageError, ValueError)):
+                storage.set(index, np.full(shape, value))
         self._equal(storage.get(...), values)
+        storage.close()
+
+    def test_what_was_given_is_not_kept(self, filled: tuple[Any, Any]) -> None:
+        """The caller may reuse its arrays."""
+        storage, _ = filled
+        new = self._batch(storage.single_instance_space, COUNT, 8)
+        given = np.array(new)
+        storage.set(..., given)
+        given[...] = 0
+        self._equal(storage.get(...), new)
 
     def test_results_are_copies(self, filled: tuple[Any, Any]) -> None:
         """Writing into a result does not reach the storage."""
@@ -232,6 +299,21 @@ class StorageConformance:
         storage.mark_segment_end()
         assert not storage.has_open_segment
         self._equal(storage.get(slice(2, 5)), new)
+
+    def test_a_segment_goes_on_after_a_sample_that_was_refused(
+        self, filled: tuple[Any, Any]
+    ) -> None:
+        """The refused sample leaves no row behind."""
+        storage, _ = filled
+        new = self._batch(storage.single_instance_space, 2, 9)
+        storage.mark_segment_start(3)
+        storage.append(new[0])
+        with pytest.raises((StorageError, ValueError)):
+            storage.append(np.zeros((7, *new.shape[1:]), new.dtype))
+        assert storage.has_open_segment
+        storage.append(new[1])
+        storage.mark_segment_end()
+        self._equal(storage.get(slice(3, 5)), new)
 
     def test_segment_writers(self, filled: tuple[Any, Any]) -> None:
         """Several at once, each storing its own rows."""
@@ -291,7 +373,37 @@ class StorageConformance:
         reader = self.reopen(space, capacity, path, read_only=True)
         with pytest.raises((StorageError, AssertionError)):
             reader.set(0, values[0])
+        if capacity is None:
+            for change in (reader.extend_length, reader.shrink_length):
+                with pytest.raises((StorageError, AssertionError)):
+                    change(1)
+        assert len(reader) == COUNT
         self._equal(reader.get(...), values)
+        reader.close()
+
+    def test_writing_goes_on_after_reopening(self, capacity: int | None, path: Path) -> None:
+        """What a second writer changes is there for a third."""
+        if not self.can_reopen:
+            pytest.skip(f"{type(self).__name__} has no file")
+        space = SPACES[self._some()]
+        storage, values = self._fill(space, capacity, path)
+        storage.dumps(storage.cache_filename)
+        storage.close()
+        writer = self.reopen(space, capacity, path, read_only=False)
+        assert writer.is_mutable
+        new = self._batch(space, 2, 10)
+        writer.set([3, 0], new)
+        if capacity is None:
+            writer.extend_length(1)
+            writer.set(COUNT, new[0])
+        writer.dumps(writer.cache_filename)
+        writer.close()
+        expected = np.array(values)
+        expected[[3, 0]] = new
+        if capacity is None:
+            expected = np.concatenate([expected, new[:1]])
+        reader = self.reopen(space, capacity, path, read_only=True)
+        self._equal(reader.get(...), expected)
         reader.close()
 
     def test_pickling(self, filled: tuple[Any, Any]) -> None:
@@ -332,6 +444,8 @@ def _tame(values: Any) -> Any:
     """Small whole numbers: exact in every dtype that flattening promotes to."""
     if isinstance(values, dict):
         return {key: _tame(value) for key, value in values.items()}
+    if isinstance(values, tuple):
+        return tuple(map(_tame, values))
     if values.dtype.kind in "biuf" and values.dtype != np.bool_:
         rng = np.random.default_rng(len(values))
         return rng.integers(0, 100, values.shape).astype(values.dtype)
@@ -343,6 +457,11 @@ def _assert_values_equal(found: Any, expected: Any) -> None:
         assert set(found) == set(expected)
         for key, values in expected.items():
             _assert_values_equal(found[key], values)
+        return
+    if isinstance(expected, tuple):
+        assert isinstance(found, tuple)
+        for part, values in zip(found, expected, strict=True):
+            _assert_values_equal(part, values)
         return
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape

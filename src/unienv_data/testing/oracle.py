@@ -84,6 +84,8 @@ def take(batch: Any, index: Any) -> Any:
     """Rows of a batch held in memory, as numpy indexes them."""
     if isinstance(batch, dict):
         return {key: take(values, index) for key, values in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(take(values, index) for values in batch)
     return np.asarray(batch)[index]
 
 
@@ -97,6 +99,11 @@ def assert_batches_equal(found: Any, expected: Any) -> None:
                 assert_batches_equal(found[key], values)
             except AssertionError as error:
                 raise AssertionError(f"column {key!r}: {error}") from error
+        return
+    if isinstance(expected, tuple):
+        assert isinstance(found, tuple), type(found)
+        for part, values in zip(found, expected, strict=True):
+            assert_batches_equal(part, values)
         return
     if isinstance(expected, str):
         assert type(found) is str, type(found)

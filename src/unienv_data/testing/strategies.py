@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import numpy as np
 
 from unienv_interface.backends.numpy import NumpyComputeBackend
-from unienv_interface.space import BinarySpace, BoxSpace, DictSpace, Space, TextSpace
+from unienv_interface.space import BinarySpace, BoxSpace, DictSpace, Space, TextSpace, TupleSpace
 
 __all__ = [
     "NUMBER_DTYPES",
@@ -72,6 +72,8 @@ def batch_of(space: Any, count: int, rng: np.random.Generator) -> Any:
     """A batch of random bits: NaN payloads, infinities and negative zeros included."""
     if isinstance(space, DictSpace):
         return {key: batch_of(child, count, rng) for key, child in space.spaces.items()}
+    if isinstance(space, TupleSpace):
+        return tuple(batch_of(child, count, rng) for child in space.spaces)
     if isinstance(space, TextSpace):
         letters = np.array(list("ab\0é漢😀 "), dtype=object)
         result = np.empty(count, dtype=object)

@@ -13,7 +13,7 @@ from unienv_data.storages.npz_storage import NPZStorage
 from unienv_data.storages.parquet import ParquetStorage
 from unienv_data.testing.conformance import SPACES, StorageConformance
 
-ARRAYS = tuple(name for name in SPACES if name not in ("text", "dict"))
+ARRAYS = tuple(name for name in SPACES if name not in ("text", "dict", "tree"))
 
 
 class TestParquetStorage(StorageConformance):
@@ -29,6 +29,8 @@ class TestParquetStorage(StorageConformance):
 
 
 class TestMemoryStorage(StorageConformance):
+    can_pickle = True
+    storable = tuple(SPACES)
     can_reopen = False
 
     @override
@@ -37,6 +39,7 @@ class TestMemoryStorage(StorageConformance):
 
 
 class TestNPZStorage(StorageConformance):
+    can_pickle = True
     storable = ARRAYS
 
     @override
@@ -49,7 +52,8 @@ class TestNPZStorage(StorageConformance):
 
 
 class TestFlattenedMemory(StorageConformance):
-    storable = ARRAYS
+    can_pickle = True
+    storable = (*ARRAYS, "tree")
     can_reopen = False
     keeps_every_bit = False
 
@@ -59,7 +63,8 @@ class TestFlattenedMemory(StorageConformance):
 
 
 class TestFlattenedParquet(StorageConformance):
-    storable = ARRAYS
+    can_pickle = True
+    storable = (*ARRAYS, "tree")
     keeps_every_bit = False
 
     @override
