@@ -198,7 +198,7 @@ class PyTorchComputeBackend(ComputeBackend[Any, Any, Any, Any], metaclass=_PyTor
     @staticmethod
     @override
     def to_numpy(data: Any) -> Any:
-        if data.dtype == torch.bfloat16:  # numpy has none
+        if data.dtype == _require().bfloat16:  # numpy has none
             data = data.float()
         return data.numpy(force=True)
 

@@ -36,8 +36,19 @@ class SpaceMetadata(Mapping[str, Any]):
         return len(self._data)
 
     @override
+    def __eq__(self, other: object) -> bool:
+        """Equal to any mapping of the same JSON data, lists in it included."""
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        try:
+            theirs = other if isinstance(other, SpaceMetadata) else SpaceMetadata(other)
+        except TypeError:  # other things than JSON data
+            return False
+        return self._data == theirs._data
+
+    @override
     def __hash__(self) -> int:
-        return hash(tuple(sorted((key, repr(value)) for key, value in self._data.items())))
+        return hash(frozenset(self._data.items()))
 
     @override
     def __repr__(self) -> str:

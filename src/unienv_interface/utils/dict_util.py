@@ -21,6 +21,9 @@ def flatten_keys_in_mapping(data: Any, nested_separator: str = "/") -> Any:
 
     Returns:
         A dict, or a DictSpace of a DictSpace.
+
+    Raises:
+        ValueError: Two values would have the same joined key.
     """
     if isinstance(data, DictSpace):
         leaves = list(_flattened(data.spaces, nested_separator).items())
@@ -33,10 +36,16 @@ def _flattened(data: Mapping[str, Any], separator: str) -> dict[str, Any]:
     for key, value in data.items():
         inner = value.spaces if isinstance(value, DictSpace) else value
         if isinstance(inner, Mapping) and inner:
-            for rest, leaf in _flattened(inner, separator).items():
-                result[f"{key}{separator}{rest}"] = leaf
+            leaves = {
+                f"{key}{separator}{rest}": leaf
+                for rest, leaf in _flattened(inner, separator).items()
+            }
         else:
-            result[key] = value
+            leaves = {key: value}
+        for joined, leaf in leaves.items():
+            if joined in result:
+                raise ValueError(f"two values would have the key {joined!r}")
+            result[joined] = leaf
     return result
 
 

@@ -51,9 +51,11 @@ def get_class_from_full_name(full_name: str) -> Any:
         try:
             found: Any = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
-            if error.name is not None and not module_name.startswith(error.name):
-                raise
+            if error.name is not None and not f"{module_name}.".startswith(f"{error.name}."):
+                raise  # a module that this one imports
             continue
+        except (TypeError, ValueError) as error:  # a name that begins with a dot
+            raise SymbolError(f"{full_name!r} is no full name") from error
         try:
             for part in parts[cut:]:
                 found = getattr(found, part)

@@ -286,3 +286,204 @@ def test_trees(space: Any, count: int, seed: int, data: st.DataObject) -> None:
 
 def _has_leaves(space: Any) -> bool:
     return sbu.batch_size(sbu.batch_space(space, 1)) is not None
+
+
+def _texts() -> Any:
+    return np.array([["a", "b"], ["c", "d"]], object)
+
+
+@pytest.mark.parametrize(
+    ("index", "value", "expected"),
+    [
+        (0, ["x", "y"], [["x", "y"], ["c", "d"]]),
+        (0, ("x", "y"), [["x", "y"], ["c", "d"]]),
+        (-1, np.array(["x", "y"], object), [["a", "b"], ["x", "y"]]),
+        (1, "q", [["a", "b"], ["q", "q"]]),
+        ((0, 1), "q", [["a", "q"], ["c", "d"]]),
+        (slice(None), [["x", "y"], ["z", "w"]], [["x", "y"], ["z", "w"]]),
+        (np.array([False, True]), [["x", "y"]], [["a", "b"], ["x", "y"]]),
+        (np.array([1, 0]), [["x", "y"], ["z", "w"]], [["z", "w"], ["x", "y"]]),
+        (..., "q", [["q", "q"], ["q", "q"]]),
+    ],
+)
+def test_set_texts_of_two_axes(index: Any, value: Any, expected: Any) -> None:
+    space = sbu.batch_space(sbu.batch_space(TEXT, 2), 2)
+    data = _texts()
+    changed = sbu.set_at(space, data, index, value)
+    assert changed.tolist() == expected
+    assert space.contains(changed)
+    assert data.tolist() == _texts().tolist()
+
+
+def test_set_texts_of_one_axis() -> None:
+    space, data = sbu.batch_space(TEXT, 2), np.array(["a", "b"], object)
+    for value in (["x", "y"], ("x", "y"), np.array(["x", "y"])):
+        changed = sbu.set_at(space, data, slice(None), value)
+        assert changed.tolist() == ["x", "y"]
+        assert all(type(text) is str for text in changed)
+    assert sbu.set_at(space, data, np.array(1), "z").tolist() == ["a", "z"]
+
+
+def test_set_a_row_of_unions() -> None:
+    space = sbu.batch_space(sbu.batch_space(UNION, 2), 2)
+    a, b = (0, np.array(True)), (1, np.ones(2, np.float32))
+    data = np.empty((2, 2), object)
+    for position in np.ndindex(2, 2):
+        data[position] = a
+    changed = sbu.set_at(space, data, 0, [a, b])
+    assert same(changed[0].tolist(), [a, b])
+    assert same(changed[1].tolist(), [a, a])
+    assert same(sbu.set_at(space, data, (1, 0), b)[1].tolist(), [b, a])
+
+
+def test_differing_keeps_common_metadata_and_takes_the_device() -> None:
+    flags = [BinarySpace(B, (), metadata={"a": n}) for n in (1, 2)]
+    for spaces_ in (flags, [TEXT.with_metadata(a=n) for n in (1, 2)]):
+        both = sbu.batch_differing_spaces(spaces_, device="cpu")
+        assert both.metadata == {}
+        assert both.device == "cpu"
+    again = sbu.batch_differing_spaces([flags[0], flags[0]])
+    assert again.metadata == {"a": 1}
+    assert again.device is None
+    tree = [DictSpace(B, {"f": flags[0], "x": BOX})] * 2
+    assert sbu.batch_differing_spaces(tree, device="cpu")["f"].device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("index", "rows"),
+    [
+        (0, 0),
+        (-1, 2),
+        (np.int64(1), 1),
+        (np.array(1), 1),
+        (slice(1, None), [1, 2]),
+        (slice(None, None, -1), [2, 1, 0]),
+        (slice(5, 9), []),
+        (..., [0, 1, 2]),
+        ([2, 0], [2, 0]),
+        ([], []),
+        (np.array([], np.int64), []),
+        (np.array([0, -1, 0]), [0, 2, 0]),
+        (np.array([True, False, True]), [0, 2]),
+        ([False, True, False], [1]),
+        (np.zeros(3, bool), []),
+    ],
+)
+def test_every_kind_of_index(index: Any, rows: Any) -> None:
+    space = DictSpace(B, {"n": BoxSpace(B, 0, 99, np.int64, shape=()), "p": BOX, "t": TEXT})
+    batched = sbu.batch_space(space, 3)
+
+    def batch() -> dict[str, Any]:
+        return {
+            "n": np.array([10, 11, 12]),
+            "p": np.arange(6, dtype=np.float32).reshape(3, 2),
+            "t": np.array(["a", "b", "c"], object),
+        }
+
+    data = batch()
+    part = sbu.get_at(batched, data, index)
+    numbers, texts = [10, 11, 12], ["a", "b", "c"]
+    if isinstance(rows, int):
+        assert (int(part["n"]), part["t"]) == (numbers[rows], texts[rows])
+        assert space.spaces["n"].contains(part["n"])
+        assert part["p"].tolist() == [2 * rows, 2 * rows + 1]
+    else:
+        assert part["n"].tolist() == [numbers[row] for row in rows]
+        assert part["t"].tolist() == [texts[row] for row in rows]
+        assert part["p"].tolist() == [[2 * row, 2 * row + 1] for row in rows]
+    changed = sbu.set_at(batched, batch(), index, part)
+    assert same(changed, batch())
+    cleared = sbu.set_at(batched["p"], batch()["p"], index, 0)
+    chosen = np.atleast_1d(rows).astype(int).tolist()
+    expected = batch()["p"]
+    expected[chosen] = 0
+    assert cleared.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("index", [3, -4, [0, 3], np.array([True, False])])
+def test_rows_that_are_not_there(index: Any) -> None:
+    with pytest.raises(IndexError):
+        sbu.get_at(sbu.batch_space(BOX, 3), np.zeros((3, 2), np.float32), index)
+
+
+def test_scalars_are_spread() -> None:
+    pair = sbu.batch_space(TupleSpace(B, [BOX, BinarySpace(B, ())]), 2)
+    zeros = (np.zeros((2, 2), np.float32), np.zeros(2, bool))
+    for value in (1, np.float32(1), np.array(1)):
+        numbers, flags = sbu.set_at(pair, (zeros[0].copy(), zeros[1].copy()), 1, value)
+        assert numbers.tolist() == [[0, 0], [1, 1]]
+        assert flags.tolist() == [False, True]
+    dynamic = sbu.batch_space(DynamicBoxSpace(B, 0, 9, (1,), (3,), np.int64), 2)
+    assert sbu.set_at(dynamic, np.zeros((2, 2), np.int64), 0, 7).tolist() == [[7, 7], [0, 0]]
+
+
+def test_read_only_data_is_copied() -> None:
+    data = np.zeros((2, 2), np.float32)
+    data.flags.writeable = False
+    changed = sbu.set_at(sbu.batch_space(BOX, 2), data, 0, 1)
+    assert changed.tolist() == [[1, 1], [0, 0]]
+    assert data.tolist() == [[0, 0], [0, 0]]
+
+
+def test_none_passes_through_changes_of_axes() -> None:
+    assert sbu.reshape_batch_size(None, (2,), (1, 2)) is None
+    assert sbu.swap_batch_dims(None, 0, 1) is None
+    assert sbu.reshape_batch_size_in_data(B, None, (2,), (1, 2)) is None
+    assert sbu.swap_batch_dims_in_data(B, None, 0, 1) is None
+    data = {"a": None, "b": [np.zeros((4, 1))]}
+    assert sbu.reshape_batch_size_in_data(B, data, (4,), (2, 2))["b"][0].shape == (2, 2, 1)
+    assert sbu.swap_batch_dims_in_data(B, data, 0, 1)["b"][0].shape == (1, 4)
+
+
+@given(
+    st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    st.booleans(),
+    st.integers(0, 2**31),
+)
+def test_reshaped_data_belongs(lengths: list[int], uneven: bool, seed: int) -> None:
+    old, new = tuple(lengths), (int(np.prod(lengths)),)
+    low = np.arange(float(np.prod(old))).reshape(*old, 1) if uneven else 0.0
+    space = BoxSpace(B, low, np.asarray(low) + 1, np.float64, shape=(*old, 2))
+    (data,) = drawn(space, seed)
+    flat = sbu.reshape_batch_size(space, old, new)
+    moved = sbu.reshape_batch_size_in_data(B, data, old, new)
+    assert flat.contains(moved)
+    assert sbu.reshape_batch_size(flat, new, old) == space
+    assert same(sbu.reshape_batch_size_in_data(B, moved, new, old), data)
+    swapped = sbu.swap_batch_dims(space, 0, len(old))
+    assert swapped.contains(sbu.swap_batch_dims_in_data(B, data, 0, len(old)))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda: sbu.get_at("space", np.zeros(2), 0),
+        lambda: sbu.set_at("space", np.zeros(2), 0, 1),
+        lambda: sbu.concatenate("space", []),
+        lambda: sbu.reshape_batch_size("space", (1,), (1,)),
+        lambda: list(sbu.unbatch_spaces(UNION)),
+    ],
+)
+def test_what_is_no_batch(operation: Any) -> None:
+    with pytest.raises(TypeError, match="not defined for"):
+        operation()
+
+
+def test_empty_batches() -> None:
+    dynamic = DynamicBoxSpace(B, 0, 9, (1, 2), (3, 2), np.int8)
+    empty = sbu.concatenate(dynamic, [])
+    assert (empty.shape, empty.dtype) == ((0, 3, 2), np.int8)
+    with pytest.raises(SpaceError, match="no graph"):
+        sbu.concatenate(GraphSpace(B, BOX), [])
+    tree = DictSpace(B, {"a": BOX, "t": TupleSpace(B, [TEXT])})
+    whole = sbu.concatenate(tree, [])
+    assert whole["a"].shape == (0, 2)
+    assert whole["t"][0].shape == (0,)
+    assert list(sbu.iterate(tree, whole)) == []
+
+
+def test_elements_of_dynamic_boxes_stay_arrays() -> None:
+    space = DynamicBoxSpace(B, 0, 9, (1,), (3,), np.int8)
+    one = sbu.get_at(sbu.batch_space(space, 2), np.ones((2, 3), np.int8), (0, 1))
+    assert isinstance(one, np.ndarray)
+    assert one.shape == ()

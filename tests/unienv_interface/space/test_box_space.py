@@ -305,3 +305,146 @@ def test_samples_reach_both_ends() -> None:
 
 def test_subscriptable() -> None:
     assert BoxSpace[Any, Any, Any] is not None
+
+
+def test_bounds_in_lists_keep_every_bit() -> None:
+    """numpy makes floats of a list of integers below and from 2**63 on."""
+    box = BoxSpace(B, [0, 2**63 + 5], [7, 2**64 - 1], np.uint64)
+    assert box.low.tolist() == [0, 2**63 + 5]
+    assert box.high.tolist() == [7, 2**64 - 1]
+    assert not box.contains(np.array([0, 2**63 + 4], np.uint64))
+    assert BoxSpace(B, [-(2**63), 5], [2**63 - 1, 7], np.int64).high.tolist() == [2**63 - 1, 7]
+    assert BoxSpace(B, [0, 1.5], [2**53 + 1, INF], np.float64).low.tolist() == [0, 1.5]
+    assert BoxSpace(B, [], [], np.int8).shape == (0,)
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+@pytest.mark.parametrize("floats", FLOATS)
+def test_float_bounds_of_integers(kind: str, floats: str) -> None:
+    limits = np.iinfo(kind)
+    with np.errstate(over="ignore"):
+        ends = np.array([limits.min, limits.max], np.float64).astype(floats)
+    for low, high in ((ends[:1], ends[1:]), np.array([[-INF], [INF]], floats)):
+        box = BoxSpace(B, low, high, np.dtype(kind))
+        assert box.low.tolist() == [limits.min]
+        assert box.high.tolist() == [limits.max]
+    inner = BoxSpace(B, np.array([1.5], floats), np.array([7.5], floats), np.dtype(kind))
+    assert (inner.low.tolist(), inner.high.tolist()) == ([2], [7])
+
+
+@pytest.mark.parametrize("bound", [10**400, [10**400], 10**30])
+def test_integers_that_no_bound_holds(bound: Any) -> None:
+    dtype = np.int64 if bound == 10**30 else np.float64
+    with pytest.raises(SpaceDefinitionError, match="does not fit"):
+        BoxSpace(B, 0, bound, dtype)
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_extremes_differ_quietly(name: str) -> None:
+    largest = float(np.finfo(name).max)
+    whole = BoxSpace(B, -largest, largest, np.dtype(name))
+    assert whole == BoxSpace(B, -largest, largest, np.dtype(name))
+    assert whole != BoxSpace(B, largest, largest, np.dtype(name))
+    assert whole != BoxSpace(B, -INF, INF, np.dtype(name))
+    assert BoxSpace(B, -INF, INF, np.dtype(name)).is_subspaceeq(whole) is False
+    assert whole.is_subspace(BoxSpace(B, -INF, INF, np.dtype(name)))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("kind", ["int8", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("floats", ["float32", "float64"])
+def test_clip_floats_to_integers(name: str, kind: str, floats: str) -> None:
+    backend = load_backend(name)
+    if name == "jax" and (kind == "int64" or floats == "float64"):
+        pytest.skip("jax without its 64-bit mode")
+    limits = np.iinfo(kind)
+    box = BoxSpace(backend, -INF, INF, deserialize_dtype(backend, kind), shape=(4,))
+    values = backend.from_numpy(np.array([-1e30, 1e30, 3.7, INF], floats))
+    clipped = box.clip(values)
+    assert box.contains(clipped)
+    assert clipped.dtype == box.dtype
+    assert backend.to_numpy(clipped).tolist() == [limits.min, limits.max, 3, limits.max]
+
+
+def test_clip_unsigned_to_signed() -> None:
+    box = BoxSpace(B, -INF, INF, np.int64, shape=())
+    assert int(box.clip(np.array(2**64 - 1, np.uint64))) == 2**63 - 1
+    assert int(BoxSpace(B, 0, 5, np.uint8, shape=()).clip(np.array(-7))) == 0
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64"])
+def test_one_sided_integers(kind: str) -> None:
+    limits = np.iinfo(kind)
+    for low, high in ((limits.max - 1, INF), (-INF, limits.min + 1), (limits.min, limits.min)):
+        box = BoxSpace(B, low, high, np.dtype(kind), shape=(64,))
+        (value,) = drawn(box)
+        assert box.contains(value)
+        assert len(set(value.tolist())) == 1 + (low != high)
+
+
+@given(
+    st.sampled_from(FLOATS).flatmap(
+        lambda name: st.tuples(
+            st.just(name),
+            st.floats(width=int(name[5:]), allow_nan=False, allow_infinity=False),  # type: ignore[arg-type]
+        )
+    ),
+    st.integers(0, 2**31),
+)
+def test_one_sided_floats(case: tuple[str, float], seed: int) -> None:
+    name, end = case
+    for low, high in ((end, INF), (-INF, end), (end, end)):
+        box = BoxSpace(B, low, high, np.dtype(name), shape=(3,))
+        (value,) = drawn(box, seed)
+        assert box.contains(value)
+        assert np.isfinite(value).all()
+
+
+@given(
+    st.lists(st.integers(0, 2), max_size=3).flatmap(
+        lambda shape: st.tuples(
+            st.just(tuple(shape)), st.lists(st.booleans(), min_size=len(shape), max_size=len(shape))
+        )
+    )
+)
+def test_stored_axes_are_one_or_full(case: tuple[tuple[int, ...], list[bool]]) -> None:
+    shape, kept = case
+    given_shape = tuple(n if keep else 1 for n, keep in zip(shape, kept, strict=True))
+    box = BoxSpace(B, np.zeros(given_shape), 1, np.float32, shape=shape)
+    assert box._low.shape == given_shape
+    assert box._high.shape == (1,) * len(shape)
+    assert box.low.shape == box.high.shape == shape
+    assert box.contains(drawn(box)[0])
+    assert box == BoxSpace(B, 0, 1, np.float32, shape=shape)
+
+
+NUMBERS = [*INTEGERS, *FLOATS, "bool"]
+
+
+@pytest.mark.parametrize("target", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize("source", NUMBERS)
+def test_members_by_the_safe_rule(source: str, target: str) -> None:
+    box = BoxSpace(B, 0, 1, np.dtype(target), shape=(2,))
+    assert box.contains(np.ones(2, source)) == np.can_cast(source, target, "safe")
+    assert not box.contains(np.ones(2, source)[:1])
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint32", "int64", "uint64"])
+def test_wide_scalars(kind: str) -> None:
+    """numpy 1 treats unsigned scalars unlike unsigned arrays."""
+    box = BoxSpace(B, -INF, INF, np.dtype(kind), shape=())
+    values = [int(value) for value in drawn(box, 0, 50)]
+    assert all(box.contains(value) for value in drawn(box, 0, 50))
+    assert len(set(values)) == 50
+    middle = (int(np.iinfo(kind).min) + int(np.iinfo(kind).max)) // 2
+    assert min(values) < middle < max(values)
+    narrow = BoxSpace(B, np.iinfo(kind).max - 1, INF, np.dtype(kind), shape=())
+    assert {int(value) for value in drawn(narrow, 0, 50)} == {
+        np.iinfo(kind).max - 1,
+        np.iinfo(kind).max,
+    }
+
+
+def test_bounds_of_different_shapes() -> None:
+    with pytest.raises(SpaceDefinitionError, match="differ"):
+        BoxSpace(B, np.zeros(2), np.ones(3), np.float32)

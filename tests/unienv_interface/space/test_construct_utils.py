@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from unienv_interface.backends import NumpyComputeBackend as B
 from unienv_interface.errors import SpaceMismatchError, UnsupportedSpaceError
@@ -109,3 +112,51 @@ def test_unsupported_data(data: Any) -> None:
 def test_no_common_space(first: Any, second: Any) -> None:
     with pytest.raises(SpaceMismatchError):
         construct_space_from_data_stream([first, second], B)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "dtype", "low", "high"),
+    [
+        (np.uint8, np.int8, np.int16, -128, 255),
+        (np.int8, np.float32, np.float32, -INF, INF),
+        (np.int64, np.float64, np.float64, -INF, INF),
+        (np.float16, np.float16, np.float16, -INF, INF),
+    ],
+)
+def test_dtypes_promote(first: Any, second: Any, dtype: Any, low: float, high: float) -> None:
+    samples = [np.ones(1, first), np.ones(1, second)]
+    space = construct_space_from_data_stream(samples, B, add_bounds=False)
+    assert space == BoxSpace(B, low, high, dtype, shape=(1,))
+    assert all(map(space.contains, samples))
+
+
+def test_nan_has_no_bounds() -> None:
+    with pytest.raises(AssertionError, match="NaN"):
+        construct_space_from_data(np.array([np.nan]), B, add_bounds=True)
+
+
+@given(
+    st.lists(
+        hnp.arrays(
+            st.sampled_from([np.uint8, np.int32, np.float32]),
+            hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=3),
+            elements=st.integers(0, 9),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.booleans(),
+)
+def test_any_arrays(arrays: list[Any], bounded: bool) -> None:
+    space = construct_space_from_data_stream(arrays, B, bounded)
+    assert all(map(space.contains, arrays))
+    shapes = {array.shape for array in arrays}
+    assert isinstance(space, BoxSpace if len(shapes) == 1 else DynamicBoxSpace)
+
+
+def test_texts_and_charsets() -> None:
+    letters = TextSpace(B, 3, min_length=2, charset="ab")
+    wider = construct_space_from_data("c", B, letters)
+    assert wider == TextSpace(B, 3)
+    assert all(map(wider.contains, ["ab", "c"]))
+    assert construct_space_from_data("", B) == TextSpace(B, 0)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unienv_interface.backends import NumpyComputeBackend as B
+from unienv_interface.backends import deserialize_dtype
 from unienv_interface.errors import SpaceMismatchError
 from unienv_interface.space import (
     BatchedSpace,
@@ -190,3 +191,89 @@ def test_batched_trees(space: Any, count: int, seed: int) -> None:
     value = batch_utils.concatenate(space, drawn(space, seed, count))
     flat = sfu.flatten_data(batched, value, 1)
     assert same(sfu.unflatten_data(batched, flat, 1), value)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8"])
+def test_integer_limits_survive_a_common_float(name: str, kind: str) -> None:
+    """The limits are rounded up to floats beyond the dtype."""
+    backend = load_backend(name)
+    if name == "jax" and kind == "int64":
+        pytest.skip("jax without its 64-bit mode")
+    limits = np.iinfo(kind)
+    numbers = BoxSpace(backend, -np.inf, np.inf, deserialize_dtype(backend, kind), shape=(3,))
+    floats = BoxSpace(backend, 0, 1, deserialize_dtype(backend, "float32"), shape=())
+    space = TupleSpace(backend, [numbers, floats])
+    value = (
+        backend.from_numpy(np.array([limits.min, 0, limits.max], kind)),
+        backend.from_numpy(np.array(0.5, np.float32)),
+    )
+    flat = sfu.flatten_data(space, value)
+    assert backend.dtype_is_real_floating(flat.dtype)
+    assert same(sfu.unflatten_data(space, flat), value)
+
+
+def test_wide_integers_alone_keep_every_bit() -> None:
+    for kind in (np.int64, np.uint64):
+        limits = np.iinfo(kind)
+        space = DictSpace(B, {"a": BoxSpace(B, -np.inf, np.inf, kind, shape=(2,))})
+        value = {"a": np.array([limits.max - 1, limits.min + 1], kind)}
+        assert same(sfu.unflatten_data(space, sfu.flatten_data(space, value)), value)
+
+
+@given(
+    st.sets(st.characters(), min_size=1, max_size=5).flatmap(
+        lambda charset: st.tuples(
+            st.just(charset), st.text(st.sampled_from(sorted(charset)), max_size=6)
+        )
+    )
+)
+def test_any_text(case: tuple[set[str], str]) -> None:
+    charset, text = case
+    space = TextSpace(B, 6, charset=charset)
+    flat = sfu.flatten_data(space, text)
+    expected = [sorted(charset).index(c) for c in text] + [len(charset)] * (6 - len(text))
+    assert flat.tolist() == expected
+    assert flat.dtype == np.dtype(int)
+    assert sfu.unflatten_data(space, flat) == text
+
+
+def test_data_that_is_no_array() -> None:
+    assert sfu.flatten_data(BOX, [0.0, 1.0]).tolist() == [0, 1]
+    assert sfu.flatten_data(BinarySpace(B, (2,)), [True, False]).tolist() == [1, 0]
+
+
+def test_keys_without_an_order() -> None:
+    mixed: Any = {"b": BOX, 1: BOX}
+    space = DictSpace(B, mixed)
+    value: Any = {"b": np.zeros(2, np.float32), 1: np.ones(2, np.float32)}
+    flat = sfu.flatten_data(space, value)
+    assert flat.tolist() == [0, 0, 1, 1]
+    assert same(sfu.unflatten_data(space, flat), value)
+
+
+def test_bounds_of_flat_spaces() -> None:
+    uneven = BoxSpace(B, np.array([[0], [1]]), np.array([[2], [3]]), np.int8, shape=(2, 2))
+    space = DictSpace(B, {"t": TextSpace(B, 2, charset="abc"), "n": uneven})
+    flat = sfu.flatten_space(space)
+    assert flat.low.tolist() == [0, 0, 1, 1, 0, 0]
+    assert flat.high.tolist() == [2, 2, 3, 3, 3, 3]
+    assert flat.dtype == np.int64
+    batch = sfu.flatten_space(batch_utils.batch_space(DictSpace(B, {"n": uneven}), 3), 1)
+    assert batch.shape == (3, 4)
+    assert batch.high.tolist() == [[2, 2, 3, 3]] * 3
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_unflattened_data_is_never_a_view(start: int) -> None:
+    space = DictSpace(B, {"a": BOX, "b": BinarySpace(B, (2,)), "c": TupleSpace(B, [BOX])})
+    if start:
+        space = batch_utils.batch_space(space, 3)
+    (value,) = drawn(space)
+    flat = sfu.flatten_data(space, value, start)
+    back = sfu.unflatten_data(space, flat, start)
+    leaves = [back["a"], back["b"], back["c"][0]]
+    assert not any(np.shares_memory(leaf, flat) for leaf in leaves)
+    assert all(leaf.flags.writeable for leaf in leaves)
+    one = sfu.unflatten_data(BOX, np.zeros(2, np.float32)[::-1])
+    assert one.flags.writeable

@@ -120,3 +120,72 @@ else:
     raise SystemExit("not refused")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+BOX = BoxSpace(B, 0, 1, np.float32, shape=(2,))
+PAIRS: list[tuple[Any, Any]] = [
+    (BOX, S.Box(0, 1, (2,), np.float32)),
+    (BoxSpace(B, 3, 7, np.int16, shape=()), S.Box(3, 7, (), np.int16)),
+    (BoxSpace(B, 0, np.inf, np.float64), S.Box(0, np.inf, (), np.float64)),
+    (BoxSpace(B, 0, 1, np.float16, shape=(2,)), S.Box(0, 1, (2,), np.float16)),
+    (BinarySpace(B, (2, 3)), S.MultiBinary((2, 3))),
+    (TextSpace(B, 5, min_length=2, charset="ab"), S.Text(5, min_length=2, charset="ab")),
+    (DictSpace(B, {"b": BOX, "a": BOX}), S.Dict(a=S.Box(0, 1, (2,)), b=S.Box(0, 1, (2,)))),
+    (
+        DictSpace(B, {"n": {"x": BOX}}),
+        S.Dict(n=S.Dict(x=S.Box(0, 1, (2,)))),
+    ),
+    (TupleSpace(B, [BOX, BinarySpace(B, (1,))]), S.Tuple([S.Box(0, 1, (2,)), S.MultiBinary(1)])),
+    (UnionSpace(B, [BOX, BinarySpace(B, (1,))]), S.OneOf([S.Box(0, 1, (2,)), S.MultiBinary(1)])),
+    (GraphSpace(B, BOX), S.Graph(S.Box(0, 1, (2,)), None)),
+    (GraphSpace(B, BOX, BOX, True), S.Graph(S.Box(0, 1, (2,)), S.Box(0, 1, (2,)))),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_exact_counterparts(ours: Any, theirs: Any) -> None:
+    made = to_gymnasium(ours)
+    if isinstance(ours, BinarySpace):  # a length and a shape of one axis differ there
+        assert tuple(made.shape) == tuple(theirs.shape)
+    elif not isinstance(ours, (TupleSpace, UnionSpace)):
+        assert made == theirs
+    assert from_gymnasium(made) == from_gymnasium(theirs) == ours
+    assert gym_utils.to_gym_space is to_gymnasium
+    theirs.seed(1)
+    for _ in range(5):
+        sample = theirs.sample()
+        value = from_gym_data(ours, sample)
+        assert ours.contains(value)
+        assert theirs.contains(to_gym_data(ours, value))
+
+
+def test_order_of_keys_is_kept() -> None:
+    space = DictSpace(B, [("b", BOX), ("a", BOX)])
+    assert list(to_gymnasium(space)) == ["b", "a"]
+    assert list(from_gymnasium(to_gymnasium(space))) == ["b", "a"]
+
+
+def test_converted_data_is_exact() -> None:
+    flags = to_gym_data(BinarySpace(B, (2,)), np.array([True, False]))
+    assert (flags.tolist(), flags.dtype) == ([1, 0], np.int8)
+    assert from_gym_data(BinarySpace(B, (2,)), flags).dtype == bool
+    index, value = to_gym_data(UnionSpace(B, [BOX]), (0, np.ones(2, np.float32)))
+    assert isinstance(index, np.integer)
+    assert value.tolist() == [1, 1]
+    assert from_gym_data(BoxSpace(B, 0, 2, np.int64), np.int64(2)).shape == ()
+    source = np.zeros(2, np.float32)
+    assert not np.shares_memory(from_gym_data(BOX, source), source)
+
+
+def test_many_discrete_axes() -> None:
+    theirs = S.MultiDiscrete(np.array([[2, 3], [4, 5]]))
+    ours = from_gymnasium(theirs)
+    assert ours == BoxSpace(B, 0, np.array([[1, 2], [3, 4]]), np.int64)
+    assert from_gymnasium(S.Discrete(1, start=7)) == BoxSpace(B, 7, 7, np.int64)
+
+
+def test_nested_without_counterpart() -> None:
+    with pytest.raises(UnsupportedSpaceError, match="Sequence"):
+        from_gymnasium(S.Dict(a=S.Tuple([S.Sequence(S.Discrete(2))])))
+    with pytest.raises(TypeError, match="DynamicBoxSpace"):
+        to_gymnasium(DictSpace(B, {"a": various(B)["dynamic"]}))

@@ -461,3 +461,82 @@ def test_trees(space: Any, seed: int) -> None:
     assert space == space.with_metadata(a=1)
     assert hash(space) == hash(space.with_metadata(a=1))
     assert same(space.data_to(value, B), value)
+
+
+# -- faults that were mended -----------------------------------------------------------------
+
+
+def test_copies_of_a_dict_are_apart() -> None:
+    space = DictSpace(B, {"a": BOX})
+    for other in (space.with_metadata(x=1), copy.copy(space), copy.deepcopy(space)):
+        other["b"] = BOX
+        del other["a"]
+        assert list(space) == ["a"]
+        assert list(other) == ["b"]
+
+
+@pytest.mark.parametrize("space", [DictSpace(B), TupleSpace(B, []), TextSpace(B, 1), BOX])
+def test_unknown_manners(space: Any) -> None:
+    with pytest.raises(ValueError, match="sideways"):
+        space.is_bounded("sideways")
+
+
+def test_texts_are_bounded_from_below() -> None:
+    """As in the original library."""
+    text = TextSpace(B, 3)
+    for space in (text, BatchedSpace(text, (2,)), TupleSpace(B, [text, BOX])):
+        manners = [space.is_bounded("both"), space.is_bounded("below"), space.is_bounded("above")]
+        assert manners == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"max_length": 2.7}, {"max_length": None}, {"max_length": 2, "charset": [1]}]
+)
+def test_texts_of_other_things(arguments: Any) -> None:
+    with pytest.raises(SpaceDefinitionError):
+        TextSpace(B, **arguments)
+
+
+@given(
+    st.integers(0, 6),
+    st.integers(0, 6),
+    st.none() | st.sets(st.characters(), max_size=5),
+    st.integers(0, 2**31),
+)
+def test_any_text_space(a: int, b: int, charset: set[str] | None, seed: int) -> None:
+    least, most = min(a, b), max(a, b)
+    if charset is not None and not charset:
+        least = 0
+    space = TextSpace(B, most, min_length=least, charset=charset)
+    for text in drawn(space, seed, 3):
+        assert space.contains(text)
+        assert charset is None or set(text) <= charset
+    assert not space.contains("a" * (most + 1))
+    if charset:
+        assert space.charset_list == tuple(sorted(charset))
+        assert [space.character_index(c) for c in sorted(charset)] == list(range(len(charset)))
+
+
+def test_binary_subspaces_on_any_device() -> None:
+    here, anywhere = BinarySpace(B, (2,), device="cpu"), BinarySpace(B, (2,))
+    assert here != anywhere
+    assert here.is_subspaceeq(anywhere)
+    assert not here.is_subspace(anywhere)
+    assert not here.is_subspaceeq(BinarySpace(B, (1,)))
+    assert not here.is_subspaceeq(BOX)
+
+
+def test_fill_values_are_plain_numbers() -> None:
+    space = DynamicBoxSpace(B, 0, 1, (1,), (2,), np.float32, fill_value=np.float32(0.5))
+    assert type(space.fill_value) is float
+    assert space.fill_value == 0.5
+
+
+@given(st.lists(st.sampled_from("abcdef"), unique=True))
+def test_order_of_keys(keys: list[str]) -> None:
+    pairs = [(key, BOX) for key in keys]
+    assert list(DictSpace(B, pairs)) == keys
+    assert list(DictSpace(B, dict(pairs))) == sorted(keys)
+    assert DictSpace(B, pairs) == DictSpace(B, dict(pairs))
+    assert hash(DictSpace(B, pairs)) == hash(DictSpace(B, dict(pairs)))
+    assert list(drawn(DictSpace(B, pairs))[0]) == keys

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.util
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,3 +125,51 @@ def test_nested_get() -> None:
     assert dict_util.nested_get(data, ["a", "x"], default=7) == 7
     with pytest.raises(KeyError, match="x"):
         dict_util.nested_get(data, ["a", "x"])
+
+
+@pytest.mark.parametrize("name", [".X", "..X", "json..dumps", "json.", "."])
+def test_malformed_names(name: str) -> None:
+    with pytest.raises(symbol_util.SymbolError):
+        symbol_util.get_class_from_full_name(name)
+
+
+def test_missing_imports_of_a_module_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although what it misses has a name that its own begins with."""
+    (tmp_path / "nowhere_at_all_user.py").write_text("import nowhere_at_all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'nowhere_at_all'"):
+        symbol_util.get_class_from_full_name("nowhere_at_all_user.X")
+
+
+def test_joined_keys_that_meet() -> None:
+    for nested in ({"a/b": 1, "a": {"b": 2}}, {"a": {"b": 2}, "a/b": 1}):
+        with pytest.raises(ValueError, match="'a/b'"):
+            dict_util.flatten_keys_in_mapping(nested)
+    assert dict_util.flatten_keys_in_mapping(nested, ".") == {"a/b": 1, "a.b": 2}
+    box = BoxSpace(B, 0, 1, np.float32)
+    with pytest.raises(ValueError, match="'a/b'"):
+        dict_util.flatten_keys_in_mapping(DictSpace(B, {"a": {"b": box}, "a/b": box}))
+
+
+@given(st.integers(0, 2**63))
+def test_seeds_are_seeds(seed: int) -> None:
+    drawn_seed = seed_util.next_seed(np.random.default_rng(seed))
+    assert 0 <= drawn_seed < 2**31
+    np.random.default_rng(drawn_seed)
+
+
+def test_functions_under_a_wrong_name() -> None:
+    """A name that leads to another object is not trusted."""
+
+    def loads(text: str) -> str:
+        return text
+
+    loads.__module__, loads.__qualname__ = "json", "loads"
+    with pytest.raises(symbol_util.SymbolError) if _plain() else contextlib.nullcontext():
+        assert symbol_util.serialize_function(loads)["mode"] == "pickle"
+
+
+def _plain() -> bool:
+    return importlib.util.find_spec("cloudpickle") is None

@@ -136,6 +136,12 @@ def _is_row(index: Any) -> bool:
     return not isinstance(index, bool) and hasattr(index, "__index__") and not _axes_of(index)
 
 
+def _is_element(index: Any, axes: int) -> bool:
+    """Whether an index chooses one element of an array."""
+    entries = index if isinstance(index, tuple) else (index,)
+    return len(entries) == axes and all(map(_is_row, entries))
+
+
 def _axes_of(index: Any) -> int:
     return len(getattr(index, "shape", ()))
 
@@ -216,9 +222,12 @@ def _padded(backend: Any, array: Any, first: int, lengths: Sequence[int], fill: 
 def _(space: Any, items: Any, index: Any, value: Any) -> Any:
     result = items.copy()
     place = _for_numpy(space, index)
-    if isinstance(value, (np.ndarray, str)) or (_is_row(place) and items.ndim == 1):
+    single = space.single_space if isinstance(space, BatchedSpace) else space
+    if isinstance(value, (np.ndarray, str)) or _is_element(place, items.ndim):
         result[place] = value
-    elif isinstance(value, list) and not _is_row(place):
+    elif isinstance(value, (list, tuple)) and isinstance(single, TextSpace):
+        result[place] = np.array(value, dtype=object)
+    elif isinstance(value, list):
         result[place] = _objects(value)
     else:  # numpy would take a tuple, the sample of a union, for a row of values
         one = np.empty((), dtype=object)

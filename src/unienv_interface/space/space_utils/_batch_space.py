@@ -148,7 +148,8 @@ def _batch_differing(first: Any, spaces: Sequence[Any], device: Any) -> Any:
         raise SpaceMismatchError(
             f"batch_differing_spaces: {type(first).__name__}s cannot differ in a batch"
         )
-    return batch_space(first, len(spaces))
+    common = first.with_metadata(common_metadata(spaces), replace=True)
+    return batch_space(common.to(device=device), len(spaces))
 
 
 @_batch_differing.register

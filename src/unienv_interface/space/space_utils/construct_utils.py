@@ -170,6 +170,8 @@ def _(before: Any, space: Any) -> Any:
     lows = [_reduced(np.min, each._host_low, varying).astype(host) for each in (before, space)]
     highs = [_reduced(np.max, each._host_high, varying).astype(host) for each in (before, space)]
     low, high = np.minimum(*lows), np.maximum(*highs)
+    nothing = low > high  # where only empty arrays were seen
+    low, high = (np.where(nothing, host.type(0), bound) for bound in (low, high))
     if least == most:
         return BoxSpace(backend, low, high, dtype, before.device, least)
     return DynamicBoxSpace(backend, low, high, least, most, dtype, before.device)

@@ -21,6 +21,7 @@ from unienv_interface.space.spaces import (
     TupleSpace,
     UnionSpace,
 )
+from unienv_interface.space.spaces._bounds import saturated
 from unienv_interface.space.spaces._dtypes import host_dtype
 
 __all__ = ["flat_dim", "flatten_data", "flatten_space", "is_flattenable", "unflatten_data"]
@@ -338,7 +339,7 @@ def _(space: DynamicBoxSpace, data: Any, start_dim: int = 0) -> Any:
 
 def _shaped(space: Any, data: Any, start_dim: int, shape: tuple[int, ...]) -> Any:
     backend = space.backend
-    cast = backend.astype(data, backend.concrete_dtype(space.dtype), copy=True)
+    cast = saturated(backend, data, space.dtype, copy=True)
     return backend.reshape(cast, (*tuple(data.shape)[:start_dim], *shape[start_dim:]))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import singledispatch
 from typing import Any
 
+import numpy as np
+
 from unienv_interface.backends.serialization import deserialize_dtype, serialize_dtype
 from unienv_interface.errors import SpaceDefinitionError
 from unienv_interface.space.space_utils._dispatch import unsupported
@@ -120,8 +122,10 @@ def json_to_space(data: Mapping[str, Any], backend: Any, device: Any = None) -> 
         device: Device of the space.
 
     Raises:
-        SpaceDefinitionError: An unknown type (ValueError), or a field is missing.
+        SpaceDefinitionError: An unknown type (ValueError), or a field is missing or no such data.
     """
+    if not isinstance(data, Mapping):
+        raise SpaceDefinitionError(f"json_to_space: a space is a mapping, got {data!r}")
     kind = data.get("type")
     make = _MAKERS.get(str(kind))
     if make is None:
@@ -131,25 +135,33 @@ def json_to_space(data: Mapping[str, Any], backend: Any, device: Any = None) -> 
         )
     try:
         space = make(data, backend, device)
+        metadata = data.get("metadata")
+        return space.with_metadata(metadata) if metadata else space
     except KeyError as error:
         raise SpaceDefinitionError(f"json_to_space: a {kind} lacks the field {error}") from error
-    metadata = data.get("metadata")
-    return space.with_metadata(metadata) if metadata else space
+    except (AttributeError, TypeError) as error:
+        raise SpaceDefinitionError(f"json_to_space: a field of the {kind}: {error}") from error
 
 
 def _box(data: Mapping[str, Any], backend: Any, device: Any) -> Any:
-    dtype = deserialize_dtype(backend, data["dtype"])
-    return BoxSpace(
-        backend, _bound(data["low"]), _bound(data["high"]), dtype, device, data["shape"]
-    )
+    dtype, shape = deserialize_dtype(backend, data["dtype"]), data["shape"]
+    low, high = _bound(data["low"], shape), _bound(data["high"], shape)
+    return BoxSpace(backend, low, high, dtype, device, shape)
 
 
 _WORDS = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
 
 
-def _bound(value: Any) -> Any:
+def _bound(value: Any, shape: Any) -> Any:
+    """Bounds of arrays of a shape; nested lists tell not all axes where one has length 0."""
+    value = _numbers(value)
+    nothing = isinstance(value, list) and 0 in (shape or ()) and np.size(value) == 0
+    return np.zeros(shape) if nothing else value
+
+
+def _numbers(value: Any) -> Any:
     if isinstance(value, list):
-        return [_bound(entry) for entry in value]
+        return [_numbers(entry) for entry in value]
     return _WORDS.get(value, value) if isinstance(value, str) else value
 
 
@@ -184,12 +196,14 @@ def _union(data: Mapping[str, Any], backend: Any, device: Any) -> Any:
 
 
 def _dynamic_box(data: Mapping[str, Any], backend: Any, device: Any) -> Any:
+    least, most = data["shape_low"], data["shape_high"]
+    fixed = [a if a == b else 1 for a, b in zip(least, most, strict=False)]
     return DynamicBoxSpace(
         backend,
-        _bound(data["low"]),
-        _bound(data["high"]),
-        data["shape_low"],
-        data["shape_high"],
+        _bound(data["low"], fixed),
+        _bound(data["high"], fixed),
+        least,
+        most,
         deserialize_dtype(backend, data["dtype"]),
         device,
         data.get("fill_value", 0),

@@ -41,12 +41,12 @@ def _integers(backend: Any, shape: Any, low: Any, high: Any, rng: Any) -> tuple[
             return rng, np.asarray(backend.to_numpy(drawn)).astype(low.dtype)
     rng, drawn = backend.random.random_discrete_uniform((4, *shape), 0, 1 << 16, rng=rng)
     parts = np.asarray(backend.to_numpy(drawn)).astype(np.uint64)
-    words = parts[0] << 48 | parts[1] << 32 | parts[2] << 16 | parts[3]
+    words = _shifted(parts[0], 48) | _shifted(parts[1], 32) | _shifted(parts[2], 16) | parts[3]
     begin = np.broadcast_to(low, shape).astype(np.uint64)  # modulo 2**64 from here on
     with np.errstate(over="ignore"):
         widths = np.broadcast_to(high, shape).astype(np.uint64) - begin + np.uint64(1)
     if bool(((widths != 0) & (widths <= 1 << 32)).all()):
-        offsets = (words >> 32) * widths >> 32
+        offsets = (words >> np.uint64(32)) * widths >> np.uint64(32)
     else:  # a width of 0 stands for 2**64, all words
         offsets = np.array(
             [
@@ -57,6 +57,10 @@ def _integers(backend: Any, shape: Any, low: Any, high: Any, rng: Any) -> tuple[
         ).reshape(shape)
     with np.errstate(over="ignore"):
         return rng, np.asarray(begin + offsets).astype(low.dtype)
+
+
+def _shifted(words: Any, bits: int) -> Any:
+    return words << np.uint64(bits)  # numpy 1 shifts no unsigned scalar by an int
 
 
 def _floats(backend: Any, shape: Any, low: Any, high: Any, rng: Any) -> tuple[Any, Any]:

@@ -82,6 +82,14 @@ class BinarySpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
         return self.backend.astype(x, self.backend.concrete_dtype(self.dtype), copy=False)
 
     @override
+    def is_subspaceeq(self, other: Space[Any, Any, Any, Any]) -> bool:
+        return (
+            isinstance(other, BinarySpace)
+            and self.backend is other.backend
+            and self.shape == other.shape
+        )
+
+    @override
     def data_to(self, data: Any, backend: Any = None, device: Any = None) -> Any:
         return self._move_array(data, backend, device)
 

@@ -17,7 +17,14 @@ from unienv_interface.backends.serialization import (
 )
 from unienv_interface.errors import SpaceDefinitionError
 from unienv_interface.space.space import Boundedness, Space, check_manner, check_shape
-from unienv_interface.space.spaces._bounds import as_bound, bounds_of, clipped, is_open, placed
+from unienv_interface.space.spaces._bounds import (
+    as_bound,
+    bounds_of,
+    clipped,
+    close,
+    is_open,
+    placed,
+)
 from unienv_interface.space.spaces._dtypes import castable
 from unienv_interface.space.spaces._sampling import draw
 
@@ -172,10 +179,7 @@ class BoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             or not same_dtype(self.backend, self.dtype, other.dtype)
         ):
             return False
-        return bool(
-            np.isclose(self._host_low, other._host_low).all()
-            and np.isclose(self._host_high, other._host_high).all()
-        )
+        return close(self._host_low, other._host_low) and close(self._host_high, other._host_high)
 
     __hash__ = Space.__hash__
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, KeysView, Mapping, Sequence
 from typing import Any
 
-from typing_extensions import override
+from typing_extensions import Self, override
 
 from unienv_interface.backends.base import BDeviceType, BDtypeType, BRNGType
 from unienv_interface.errors import SpaceDefinitionError
-from unienv_interface.space.space import Boundedness, Space
+from unienv_interface.space.space import Boundedness, Space, check_manner
 
 __all__ = ["DictSpace", "as_child", "common_device"]
 
@@ -70,6 +70,12 @@ class DictSpace(Space[dict[str, Any], BDeviceType, BDtypeType, BRNGType]):
     def __len__(self) -> int:
         return len(self.spaces)
 
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.spaces = dict(self.spaces)  # which can be changed
+        return other
+
     @override
     def to(self, backend: Any = None, device: Any = None) -> Any:
         if not self._moves(backend, device):
@@ -91,6 +97,7 @@ class DictSpace(Space[dict[str, Any], BDeviceType, BDtypeType, BRNGType]):
 
     @override
     def is_bounded(self, manner: Boundedness = "both") -> bool:
+        check_manner(manner)
         return all(child.is_bounded(manner) for child in self.spaces.values())
 
     @override

@@ -16,7 +16,14 @@ from unienv_interface.backends.serialization import (
 )
 from unienv_interface.errors import SpaceDefinitionError, SpaceMismatchError
 from unienv_interface.space.space import Boundedness, Space, check_manner, check_shape
-from unienv_interface.space.spaces._bounds import as_bound, bounds_of, clipped, is_open, placed
+from unienv_interface.space.spaces._bounds import (
+    as_bound,
+    bounds_of,
+    clipped,
+    close,
+    is_open,
+    placed,
+)
 from unienv_interface.space.spaces._dtypes import castable
 from unienv_interface.space.spaces._sampling import draw
 from unienv_interface.space.spaces.box import inside
@@ -73,7 +80,8 @@ class DynamicBoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             )
         if self.shape_low == self.shape_high:
             raise SpaceDefinitionError("DynamicBoxSpace: no axis varies; use BoxSpace")
-        self.fill_value = fill_value
+        # A plain number, as JSON wants it.
+        self.fill_value = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
         self._host_low, self._host_high = bounds_of(
             backend,
             dtype,
@@ -262,8 +270,8 @@ class DynamicBoxSpace(Space[Any, BDeviceType, BDtypeType, BRNGType]):
             and self.shape_low == other.shape_low
             and self.shape_high == other.shape_high
             and same_dtype(self.backend, self.dtype, other.dtype)
-            and bool(np.isclose(self._host_low, other._host_low).all())
-            and bool(np.isclose(self._host_high, other._host_high).all())
+            and close(self._host_low, other._host_low)
+            and close(self._host_high, other._host_high)
         )
 
     __hash__ = Space.__hash__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import string
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from typing_extensions import override
 
 from unienv_interface.backends.base import BDeviceType, BDtypeType, BRNGType
 from unienv_interface.errors import SpaceDefinitionError
-from unienv_interface.space.space import Space
+from unienv_interface.space.space import Boundedness, Space, check_manner
 
 __all__ = ["TextSpace"]
 
@@ -43,16 +44,21 @@ class TextSpace(Space[str, BDeviceType, BDtypeType, BRNGType]):
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(backend, device=device, metadata=metadata)
-        self.min_length, self.max_length = int(min_length), int(max_length)
+        try:
+            self.min_length = operator.index(min_length)
+            self.max_length = operator.index(max_length)
+        except TypeError as error:
+            raise SpaceDefinitionError(f"TextSpace: a length is no int: {error}") from error
         if not 0 <= self.min_length <= self.max_length:
             raise SpaceDefinitionError(
                 f"TextSpace: lengths {min_length} to {max_length} are no range from 0 on"
             )
-        self._charset = None if charset is None else frozenset(charset)
-        if self._charset is not None:
-            if any(len(character) != 1 for character in self._charset):
+        characters: frozenset[Any] | None = None if charset is None else frozenset(charset)
+        self._charset: frozenset[str] | None = characters
+        if characters is not None:
+            if any(not isinstance(c, str) or len(c) != 1 for c in characters):
                 raise SpaceDefinitionError("TextSpace: a charset holds single characters")
-            if not self._charset and self.min_length:
+            if not characters and self.min_length:
                 raise SpaceDefinitionError("TextSpace: no text can be made of an empty charset")
         self._characters = () if self._charset is None else tuple(sorted(self._charset))
         self._index = {character: n for n, character in enumerate(self._characters)}
@@ -104,6 +110,12 @@ class TextSpace(Space[str, BDeviceType, BDtypeType, BRNGType]):
     @override
     def create_empty(self) -> str:
         return ""
+
+    @override
+    def is_bounded(self, manner: Boundedness = "both") -> bool:
+        """Only from below, as in the original library: the empty text comes before all others."""
+        check_manner(manner)
+        return manner == "below"
 
     @override
     def clip(self, x: str) -> str:
