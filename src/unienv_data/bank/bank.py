@@ -593,6 +593,11 @@ class Bank:
                     self.evict(0, keep)
             self._mark_ready(piece)
 
+    def back_all(self, pieces: NDArray[np.int64]) -> None:
+        """Backs the pieces of one call with space; none of them is evicted for it."""
+        for piece in pieces[~self._backed[pieces]].tolist():
+            self.back(piece, pieces)
+
     def back(self, piece: int, keep: NDArray[np.int64] | None = None) -> None:
         """Backs a piece's whole range with space, so that stores into it cannot fail.
 

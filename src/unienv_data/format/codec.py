@@ -6,8 +6,8 @@ with page checksums. `docs/format.md` specifies them.
 
 from __future__ import annotations
 
-import inspect
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,9 +15,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from unienv_data.format.footer import Chunk, build_footer, page_header, value_range
+from unienv_data.format.identity import Footer
+from unienv_data.format.page_table import Page, StoredColumn, build_table, describe
+from unienv_data.format.pages import (
+    PARQUET_CODECS,
+    compress,
+    levels,
+    pack_codes,
+    pack_numbers,
+    pack_texts,
+)
 from unienv_data.format.schema import Column, Schema
 
 __all__ = [
@@ -40,23 +50,7 @@ FOOTER_KEY = b"unienv_data"
 SHAPES_KEY = b"column_shapes"
 """Key of the shapes of its columns."""
 
-_CODECS = frozenset({"NONE", "SNAPPY", "GZIP", "BROTLI", "LZ4", "ZSTD"})
-
-
-@dataclass(frozen=True)
-class Footer:
-    """What a lone piece says about itself."""
-
-    uuid: str
-    """Storage it belongs to."""
-    piece: int
-    """Its number."""
-    rows: int
-    """Rows in it."""
-    generation: int
-    """Commit that wrote it."""
-    changed: int = 0
-    """Last commit that changed rows which the piece had before; 0 when rows were only added."""
+_ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -83,10 +77,10 @@ def check_compression(compression: Compression, columns: Sequence[Column]) -> st
         else []
     )
     for codec in codecs:
-        if str(codec).upper() not in _CODECS:
-            return f"unknown codec {codec!r}; known are {', '.join(sorted(_CODECS))}"
-        name = "uncompressed" if codec.upper() == "NONE" else codec.lower()
-        if name != "uncompressed" and not pa.Codec.is_available(name):
+        if str(codec).upper() not in PARQUET_CODECS:
+            return f"unknown codec {codec!r}; known are {', '.join(sorted(PARQUET_CODECS))}"
+        name = PARQUET_CODECS[codec.upper()][1]
+        if name is not None and not pa.Codec.is_available(name):
             return f"codec {codec!r} is not in this build of pyarrow"
     if isinstance(compression, Mapping):
         known = {path for column in columns for path in (column.name, _physical_path(column))}
@@ -111,57 +105,136 @@ def encode(
     Returns:
         The bytes of a Parquet file of one row group and one page a column.
     """
+    columns, description, shapes = _plan(schema, _codecs(schema, compression), footer.uuid)
+    file = _File(footer.rows)
     stored = [
         (column, values)
         for column, values in zip(schema.columns, data, strict=True)
         if column.is_text or column.size
     ]
-    arrays = [_to_arrow(column, values) for column, values in stored]
-    arrow_schema = pa.schema(
-        [pa.field(column.name, _arrow_type(column), nullable=False) for column, _ in stored],
-        metadata={
-            SHAPES_KEY: json.dumps({column.name: list(column.shape) for column, _ in stored}),
-            FOOTER_KEY: json.dumps(
-                {
-                    "uuid": footer.uuid,
-                    "piece": footer.piece,
-                    "rows": footer.rows,
-                    "generation": footer.generation,
-                    "changed": footer.changed,
-                }
-            ),
-        },
+    for column, values in stored:
+        count = len(values.codes if isinstance(values, Texts) else values)
+        if count != footer.rows:
+            raise ValueError(f"encode: column {column.name!r} has {count} of {footer.rows} rows")
+    chunks = [
+        _encode_texts(file, target, values)
+        if isinstance(values, Texts)
+        else _encode_numbers(file, target, column, values)
+        for target, (column, values) in zip(columns, stored, strict=True)
+    ]
+    identity = json.dumps(
+        {
+            "uuid": footer.uuid,
+            "piece": footer.piece,
+            "rows": footer.rows,
+            "generation": footer.generation,
+            "changed": footer.changed,
+        }
     )
-    table = pa.Table.from_arrays(arrays, schema=arrow_schema)
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        sink,
-        row_group_size=max(footer.rows, 1),
-        compression=_write_compression(compression, [column for column, _ in stored]),
-        use_dictionary=[column.name for column, _ in stored if column.is_text] or False,
-        # Statistics let query engines skip pieces; on wide lists nobody asks and they cost time.
-        write_statistics=[
-            column.name for column, _ in stored if not column.is_text and column.shape == ()
-        ]
-        or False,
-        write_page_checksum=True,
-        **_page_options(max(footer.rows, 1)),
+    place = (footer.piece, footer.rows, footer.generation, footer.changed)
+    table, end = build_table(description, place, file.pages, file.others)
+    own = {FOOTER_KEY: identity.encode()}
+    ending = build_footer(chunks, footer.rows, {SHAPES_KEY: shapes}, own)
+    return memoryview(b"".join([*file.parts, table, end(ending)]))
+
+
+class _File:
+    """A piece in the making: its parts so far, and where they lie."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.parts: list[Any] = [b"PAR1"]
+        self.size = 4
+        self.others = zlib.crc32(b"PAR1")
+        """CRC-32 of every byte that is no page body."""
+        self.pages: list[Page] = []
+
+    def add_page(
+        self,
+        codec: str,
+        body: Any,
+        size: int,
+        values: int,
+        aligned: int | None = None,
+        **kind: bool,
+    ) -> tuple[int, int, int]:
+        """Adds a page; gives where its header is, its bytes in the file and when decompressed.
+
+        Args:
+            codec: A name of `PARQUET_CODECS`.
+            body: Its bytes.
+            size: How many they are.
+            values: Values on it.
+            aligned: Where in the body values begin that shall be aligned in an uncompressed file.
+            kind: As for `page_header`.
+        """
+        stored = compress(codec, body)
+        length = len(stored) if isinstance(stored, bytes) else stored.nbytes
+        crc = zlib.crc32(stored)
+        header = page_header(size, length, crc, values, **kind)
+        if codec == "NONE" and aligned is not None:
+            # Values that lie aligned in the file can be gathered where they are.
+            gap = bytes(-(self.size + len(header) + aligned) % _ALIGNMENT)
+            self.others = zlib.crc32(gap, self.others)
+            self.parts.append(gap)
+            self.size += len(gap)
+        start = self.size
+        self.others = zlib.crc32(header, self.others)
+        self.parts += [header, stored]
+        self.pages.append(Page(start + len(header), length, size, values, crc))
+        self.size += len(header) + length
+        return start, len(header) + length, len(header) + size
+
+
+def _encode_numbers(
+    file: _File, target: StoredColumn, column: Column, values: NDArray[Any]
+) -> Chunk:
+    packed = pack_numbers(column, values)
+    count = file.rows * column.size
+    limits = None if target.is_list else value_range(values)
+    head = levels(file.rows, column.size) if target.is_list else b""
+    body: Any = packed
+    if head:
+        body = np.empty(len(head) + packed.nbytes, dtype=np.uint8)
+        body[: len(head)] = np.frombuffer(head, np.uint8)
+        body[len(head) :] = packed
+    start, stored, size = file.add_page(
+        target.codec, memoryview(body), body.nbytes, count, aligned=len(head)
     )
-    return memoryview(sink.getvalue())
+    return Chunk(target, start, start, stored, size, count, limits)
 
 
-@lru_cache(maxsize=1)
-def _write_parameters() -> frozenset[str]:
-    parameters = set(inspect.signature(pq.write_table).parameters)
-    return frozenset(parameters | set(inspect.signature(pq.ParquetWriter.__init__).parameters))
+def _encode_texts(file: _File, target: StoredColumn, values: Texts) -> Chunk:
+    texts = pack_texts(values.values)
+    codes = pack_codes(values.codes, len(values.values))
+    start, stored, size = file.add_page(
+        target.codec, texts, len(texts), len(values.values), dictionary=True
+    )
+    data_start, data_stored, data_size = file.add_page(
+        target.codec, codes, len(codes), file.rows, coded=True
+    )
+    stored, size = stored + data_stored, size + data_size
+    return Chunk(target, start, data_start, stored, size, file.rows, None)
 
 
-def _page_options(rows: int) -> dict[str, int]:
-    """One page a column: a page ends only where one of these limits is reached."""
-    wanted = {"data_page_size": (1 << 31) - 1, "write_batch_size": rows, "max_rows_per_page": rows}
-    known = _write_parameters()
-    return {key: value for key, value in wanted.items() if key in known}
+@lru_cache(maxsize=64)
+def _plan(
+    schema: Schema, codecs: tuple[str, ...], uuid: str
+) -> tuple[tuple[StoredColumn, ...], bytes, bytes]:
+    """What every piece of a storage has in common: columns, table's description, shapes."""
+    stored = [column for column in schema.columns if column.is_text or column.size]
+    columns = tuple(
+        StoredColumn(
+            column.name,
+            column.dtype.name,
+            1 if column.is_text else column.size,
+            not column.is_text and column.shape != (),
+            codec,
+        )
+        for column, codec in zip(stored, codecs, strict=True)
+    )
+    shapes = json.dumps({column.name: list(column.shape) for column in stored})
+    return columns, describe(uuid, columns), shapes.encode()
 
 
 def _physical_path(column: Column) -> str:
@@ -169,32 +242,14 @@ def _physical_path(column: Column) -> str:
     return f"{column.name}.list.element" if is_list else column.name
 
 
-def _write_compression(compression: Compression, columns: Sequence[Column]) -> str | dict[str, str]:
+def _codecs(schema: Schema, compression: Compression) -> tuple[str, ...]:
+    """Codec of each stored column."""
+    stored = [column for column in schema.columns if column.is_text or column.size]
     if compression is None:
-        return "NONE"
+        return ("NONE",) * len(stored)
     if isinstance(compression, str):
-        return compression.upper()
-    by_path = {}
-    for column in columns:
-        path = _physical_path(column)
-        codec = compression.get(column.name, compression.get(path, "NONE"))
-        by_path[path] = codec.upper()
-    return by_path
-
-
-def _arrow_type(column: Column) -> pa.DataType:
-    if column.is_text:
-        return pa.string()
-    element = pa.bool_() if column.dtype == np.bool_ else pa.from_numpy_dtype(column.dtype)
-    if column.shape == ():
-        return element
-    return pa.list_(pa.field("element", element, nullable=False), column.size)
-
-
-def _to_arrow(column: Column, values: ColumnData) -> pa.Array:
-    if isinstance(values, Texts):
-        return pa.array(values.values, type=pa.string()).take(pa.array(values.codes))
-    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
-    if column.shape == ():
-        return flat
-    return pa.FixedSizeListArray.from_arrays(flat, type=_arrow_type(column))
+        return (compression.upper(),) * len(stored)
+    return tuple(
+        compression.get(column.name, compression.get(_physical_path(column), "NONE")).upper()
+        for column in stored
+    )

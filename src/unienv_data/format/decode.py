@@ -1,142 +1,36 @@
-"""One Parquet file to numpy columns, checksums verified.
+"""One piece file to numpy columns, every byte that is used verified by a checksum.
 
-Files of other writers may hold nullable fields, variable lists of equal length, large or
-dictionary text, several row groups: they are read too, or refused by column and row.
+Pieces of ours carry a page table and are read without Parquet's metadata; files of other writers
+go through pyarrow (`foreign.py`).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import os
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
+from typing_extensions import Self
 
-from unienv_data.errors import CorruptPieceError, MissingPieceError, SchemaMismatchError
-from unienv_data.format.codec import FOOTER_KEY, SHAPES_KEY, ColumnData, Footer, Texts
-from unienv_data.format.schema import Column, Schema
+from unienv_data.errors import FormatError, MissingPieceError, SchemaMismatchError
+from unienv_data.format.codec import ColumnData, Texts
+from unienv_data.format.foreign import decode_foreign
+from unienv_data.format.identity import DAMAGE, Footer, check_identity, damaged
+from unienv_data.format.page_table import Page, PageTable, StoredColumn, read_table
+from unienv_data.format.pages import (
+    decompress,
+    levels,
+    plain_size,
+    unpack_codes,
+    unpack_numbers,
+    unpack_texts,
+)
+from unienv_data.format.schema import Column
 
-__all__ = ["decode", "read_footer", "read_schema"]
+__all__ = ["decode"]
 
 _WHOLE_FILE_BYTES = 16 << 20
-
-# What pyarrow raises over bytes that are no Parquet, metadata included.
-_DAMAGE = (OSError, pa.ArrowException, ValueError, KeyError, IndexError, OverflowError, MemoryError)
-
-
-def _open(path: Path) -> pq.ParquetFile:
-    try:
-        source = pa.OSFile(str(path))
-        if source.size() <= _WHOLE_FILE_BYTES:
-            source = pa.BufferReader(source.read())
-        return pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False)
-    except FileNotFoundError as error:
-        raise MissingPieceError(
-            f"{path} is missing, though the manifest counts its rows; restore it from a copy",
-            path=str(path),
-        ) from error
-    except _DAMAGE as error:
-        raise CorruptPieceError(
-            f"{path} is no readable Parquet file ({error}); restore it from a copy",
-            path=str(path),
-        ) from error
-
-
-def read_footer(path: Path) -> tuple[int, Footer | None]:
-    """Rows of a file, and its identity when it is a piece of ours.
-
-    Raises:
-        MissingPieceError: No such file.
-        CorruptPieceError: The footer does not parse.
-    """
-    file = _open(path)
-    return file.metadata.num_rows, _footer(_arrow_schema(file, path).metadata)
-
-
-def _arrow_schema(file: pq.ParquetFile, path: Path) -> pa.Schema:
-    try:
-        return file.schema_arrow
-    except _DAMAGE as error:
-        raise CorruptPieceError(
-            f"{path} has a damaged footer ({error}); restore it from a copy", path=str(path)
-        ) from error
-
-
-def _footer(metadata: Mapping[bytes, bytes] | None) -> Footer | None:
-    text = (metadata or {}).get(FOOTER_KEY)
-    if text is None:
-        return None
-    try:
-        facts = json.loads(text)
-        return Footer(
-            str(facts["uuid"]),
-            int(facts["piece"]),
-            int(facts["rows"]),
-            int(facts["generation"]),
-            int(facts.get("changed", 0)),
-        )
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def read_schema(path: Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Schema:
-    """The columns of a Parquet file.
-
-    Args:
-        path: The file.
-        shapes: Shapes of list columns; when None, those the file's own metadata gives.
-
-    Raises:
-        SchemaMismatchError: A column is of a type that no space has.
-    """
-    arrow = _arrow_schema(_open(path), path)
-    if shapes is None:
-        shapes = json.loads((arrow.metadata or {}).get(SHAPES_KEY, b"{}"))
-    columns = tuple(_column_of(field, shapes.get(field.name), path) for field in arrow)
-    lone = len(columns) == 1 and columns[0].name == "data"
-    return Schema(columns, is_dict=not lone)
-
-
-def _column_of(field: pa.Field, shape: Sequence[int] | None, path: Path) -> Column:
-    arrow_type = field.type
-    if pa.types.is_dictionary(arrow_type):
-        arrow_type = arrow_type.value_type
-    if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
-        return Column(field.name, np.dtype(object))
-    found = (1,) if pa.types.is_fixed_size_list(arrow_type) else ()
-    if pa.types.is_fixed_size_list(arrow_type):
-        found = (arrow_type.list_size,)
-        arrow_type = arrow_type.value_type
-    elif pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
-        if shape is None:
-            length = _list_length(field.name, path)
-            found = (length,)
-        arrow_type = arrow_type.value_type
-    if not (pa.types.is_boolean(arrow_type) or pa.types.is_integer(arrow_type)) and not (
-        pa.types.is_floating(arrow_type)
-    ):
-        raise SchemaMismatchError(
-            f"{path}: column {field.name!r} is of Arrow type {field.type}, which no space holds; "
-            "stored are bools, integers, floats, their lists of one length, and text",
-            path=str(path),
-            column=field.name,
-            found=str(field.type),
-        )
-    dtype = np.dtype(arrow_type.to_pandas_dtype())
-    return Column(field.name, dtype, tuple(shape) if shape is not None else found)
-
-
-def _list_length(name: str, path: Path) -> int:
-    """Length of a variable-length list column's first row: all rows must agree when read."""
-    file = _open(path)
-    if file.metadata.num_rows == 0:
-        return 0
-    first = next(file.iter_batches(batch_size=1, columns=[name], use_threads=False))
-    return len(first.column(0)[0])
 
 
 def decode(
@@ -153,164 +47,141 @@ def decode(
 
     Returns:
         One array of shape ``(n, *column.shape)``, or `Texts`, a column, of all ``n >= rows`` rows
-        in the file; and the file's footer.
+        in the file; and the file's footer. Arrays are made to be copied from: they may be
+        read-only and unaligned.
 
     Raises:
         MissingPieceError: No such file.
         CorruptPieceError: Damaged, too short, or of another storage.
         SchemaMismatchError: A column is missing, of another type, or holds a null.
     """
-    file = _open(path)
-    footer = _footer(_arrow_schema(file, path).metadata)
-    _check_identity(path, footer, file.metadata.num_rows, rows, uuid, piece)
-    stored = [column for column in columns if column.is_text or column.size]
-    known = set(file.schema_arrow.names)
-    for column in stored:
-        if column.name not in known:
+    try:
+        with _File(path) as file:
+            table = read_table(file.size, file.read)
+            if table is not None:
+                return _decode_own(file, table, columns, rows, uuid, piece)
+    except FileNotFoundError as error:
+        raise MissingPieceError(
+            f"{path} is missing, though the manifest counts its rows; restore it from a copy",
+            path=str(path),
+        ) from error
+    except FormatError as error:
+        if type(error) is not FormatError:
+            raise
+        raise damaged(path, error, rows) from error
+    except DAMAGE as error:
+        raise damaged(path, error, rows) from error
+    return decode_foreign(path, columns, rows, uuid, piece)
+
+
+class _File:
+    """Bytes of a file by offset: small files are read whole, of large ones what is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.size = os.fstat(self._descriptor).st_size
+            self._whole: memoryview | None = None
+            if self.size <= _WHOLE_FILE_BYTES:
+                self._whole = memoryview(os.pread(self._descriptor, self.size, 0))
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def read(self, offset: int, length: int) -> bytes | memoryview:
+        """`length` bytes at `offset`."""
+        if self._whole is not None:
+            found: bytes | memoryview = self._whole[offset : offset + length]
+        else:
+            found = os.pread(self._descriptor, length, offset)
+        if len(found) != length:
+            raise FormatError(f"it ends before byte {offset + length}")
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+def _decode_own(
+    file: _File,
+    table: PageTable,
+    columns: Sequence[Column],
+    rows: int,
+    uuid: str | None,
+    piece: int | None,
+) -> tuple[list[ColumnData], Footer]:
+    footer = Footer(table.uuid, table.piece, table.rows, table.generation, table.changed)
+    check_identity(file.path, footer, table.rows, rows, uuid, piece)
+    by_name = {
+        stored.name: (stored, pages)
+        for stored, pages in zip(table.columns, table.pages, strict=True)
+    }
+    result: list[ColumnData] = []
+    for column in columns:
+        if not column.is_text and column.size == 0:
+            result.append(column.zeros(table.rows))
+            continue
+        found = by_name.get(column.name)
+        if found is None:
             raise SchemaMismatchError(
-                f"{path}: has no column {column.name!r}, it holds {sorted(known)}",
-                path=str(path),
+                f"{file.path}: has no column {column.name!r}, it holds {sorted(by_name)}",
+                path=str(file.path),
                 column=column.name,
             )
-    try:
-        table = file.read(
-            columns=None if len(stored) == len(known) else _paths(stored, file), use_threads=False
-        )
-    except _DAMAGE as error:
-        raise CorruptPieceError(
-            f"{path} is damaged: {error}; {rows} rows are affected; restore the file from a copy",
-            path=str(path),
-            rows=rows,
-        ) from error
-    result = []
-    for column in columns:
-        if column.is_text or column.size:
-            result.append(_from_arrow(column, table.column(column.name), path))
+        stored, pages = found
+        _check_type(file.path, stored, column)
+        if column.is_text:
+            result.append(_texts(file, stored, pages, table.rows))
         else:
-            result.append(column.zeros(file.metadata.num_rows))
+            result.append(_numbers(file, stored, pages[0], column, table.rows))
     return result, footer
 
 
-def _paths(stored: Sequence[Column], file: pq.ParquetFile) -> list[str]:
-    # Names with dots are ambiguous for pyarrow's column selection; read all columns then.
-    if any("." in name for name in file.schema_arrow.names):
-        return list(file.schema_arrow.names)
-    return [column.name for column in stored]
-
-
-def _check_identity(
-    path: Path, footer: Footer | None, found: int, rows: int, uuid: str | None, piece: int | None
-) -> None:
-    if found < rows:
-        raise CorruptPieceError(
-            f"{path} holds {found} rows, the manifest counts {rows}; restore it from a copy",
-            path=str(path),
-            expected=rows,
-            found=found,
-        )
-    if uuid is not None and footer is None:
-        raise CorruptPieceError(
-            f"{path} was written by another program: it does not carry the storage's uuid {uuid}; "
-            "restore it from a copy",
-            path=str(path),
-            expected=uuid,
-        )
-    if uuid is not None and footer is not None and (footer.uuid, footer.piece) != (uuid, piece):
-        raise CorruptPieceError(
-            f"{path} is piece {footer.piece} of storage {footer.uuid}, expected piece {piece} of "
-            f"{uuid}; restore it from a copy",
-            path=str(path),
-            expected=(uuid, piece),
-            found=(footer.uuid, footer.piece),
-        )
-
-
-def _from_arrow(column: Column, chunks: pa.ChunkedArray, path: Path) -> ColumnData:
-    array = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], type=array.type)
-    if array.null_count:
-        row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
+def _check_type(path: Path, stored: StoredColumn, column: Column) -> None:
+    size = 1 if column.is_text else column.size
+    is_list = not column.is_text and column.shape != ()
+    same = stored.numpy_dtype == column.dtype and stored.elements == size
+    if not same or stored.is_list != is_list:
+        kind = f"{stored.dtype} [{stored.elements}]" if stored.is_list else stored.dtype
         raise SchemaMismatchError(
-            f"{path}: column {column.name!r} has a null at row {row} of the file; fill or drop "
-            "it first, a null is never read as a value",
+            f"{path}: column {column.name!r} is of type {kind}, expected {column.describe()}",
             path=str(path),
             column=column.name,
-            row=row,
+            expected=column.describe(),
+            found=kind,
         )
-    if column.is_text:
-        return _texts(column, array, path)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    values = array if column.shape == () else _list_values(column, array, path)
-    return _numbers(column, values, path).reshape((len(array), *column.shape))
 
 
-def _list_values(column: Column, array: pa.Array, path: Path) -> pa.Array:
-    kind = array.type
-    if pa.types.is_fixed_size_list(kind):
-        if kind.list_size != column.size:
-            raise _wrong_type(column, array.type, path)
-        # `.values` ignores the slice's offset, `.flatten()` drops nulls: slice by hand.
-        values = array.values.slice(array.offset * kind.list_size, len(array) * kind.list_size)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        lengths = np.diff(np.asarray(array.offsets))
-        wrong = np.flatnonzero(lengths != column.size)
-        if wrong.size:
-            raise SchemaMismatchError(
-                f"{path}: column {column.name!r} has a list of {int(lengths[wrong[0]])} at row "
-                f"{int(wrong[0])} of the file, expected {column.size}",
-                path=str(path),
-                column=column.name,
-                row=int(wrong[0]),
-            )
-        values = array.flatten()
-    else:
-        raise _wrong_type(column, array.type, path)
-    if values.null_count:
-        row = int(np.flatnonzero(np.asarray(values.is_null()))[0]) // max(column.size, 1)
-        raise SchemaMismatchError(
-            f"{path}: column {column.name!r} has a null element at row {row} of the file",
-            path=str(path),
-            column=column.name,
-            row=row,
-        )
-    return values
+def _body(file: _File, stored: StoredColumn, page: Page) -> bytes | memoryview:
+    data = file.read(page.offset, page.stored)
+    if zlib.crc32(data) != page.crc:
+        raise FormatError(f"column {stored.name!r} does not match its checksum")
+    body = decompress(stored.codec, data, page.size)
+    if len(body) != page.size:
+        raise FormatError(f"column {stored.name!r} has {len(body)} bytes, not {page.size}")
+    return body
 
 
-def _numbers(column: Column, values: pa.Array, path: Path) -> NDArray[Any]:
-    is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
-    if not is_number and not pa.types.is_boolean(values.type):
-        raise _wrong_type(column, values.type, path)
-    array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    if array.dtype != column.dtype:
-        raise _wrong_type(column, values.type, path)
-    return array
+def _numbers(
+    file: _File, stored: StoredColumn, page: Page, column: Column, rows: int
+) -> ColumnData:
+    head = levels(rows, column.size) if stored.is_list else b""
+    expected = len(head) + plain_size(column, rows)
+    if page.size != expected:
+        raise FormatError(f"column {stored.name!r} has {page.size} bytes, {rows} rows {expected}")
+    body = _body(file, stored, page)
+    if body[: len(head)] != head:
+        raise FormatError(f"column {stored.name!r} has lists of other lengths, or nulls")
+    return unpack_numbers(column, body, len(head), rows)
 
 
-def _texts(column: Column, array: pa.Array, path: Path) -> Texts:
-    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    kind = encoded.dictionary.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise _wrong_type(column, array.type, path)
-    if encoded.dictionary.null_count:
-        raise SchemaMismatchError(f"{path}: column {column.name!r} holds a null", path=str(path))
-    try:
-        values: list[str] = encoded.dictionary.to_pylist()
-    except UnicodeDecodeError as error:
-        raise CorruptPieceError(
-            f"{path}: column {column.name!r} holds bytes that are no UTF-8 text ({error})",
-            path=str(path),
-            column=column.name,
-        ) from error
-    return Texts(values, encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64))
-
-
-def _wrong_type(column: Column, found: pa.DataType, path: Path) -> SchemaMismatchError:
-    return SchemaMismatchError(
-        f"{path}: column {column.name!r} is of Arrow type {found}, expected {column.describe()}",
-        path=str(path),
-        column=column.name,
-        expected=column.describe(),
-        found=str(found),
-    )
+def _texts(file: _File, stored: StoredColumn, pages: tuple[Page, ...], rows: int) -> Texts:
+    dictionary, codes = pages
+    if codes.values != rows:
+        raise FormatError(f"column {stored.name!r} has {codes.values} codes for {rows} rows")
+    values = unpack_texts(_body(file, stored, dictionary), dictionary.values)
+    return Texts(values, unpack_codes(_body(file, stored, codes), rows, len(values)))

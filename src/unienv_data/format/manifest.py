@@ -24,7 +24,7 @@ from unienv_interface.space.space_utils.serialization_utils import json_to_space
 
 __all__ = ["FORMAT_VERSION", "LedgerRecord", "Manifest", "valid_json"]
 
-FORMAT_VERSION = "1.0"
+FORMAT_VERSION = "1.1"
 """Major and minor version of the directory format. Readers refuse another major by name."""
 
 

@@ -215,6 +215,11 @@ class Committer:
         write_aside(path, data, sync=sync and self.syncs)
         return path
 
+    def sync_staged(self, paths: Iterable[Path]) -> None:
+        """Makes staged pieces safe from power loss, many at once."""
+        if self.syncs:
+            sync_files(self.directory, paths)
+
     def place(self, piece: int, staged: Path) -> None:
         """Gives one staged piece its name; the manifest does not count it yet."""
         try:

@@ -215,12 +215,11 @@ class WorkingSet:
         """Makes pieces present, backed with space, and dirty, before their values change."""
         size = self.layout.piece_size
         counted = self._counted()
-        self.bank.reserve((max(pieces) + 1) * size)
-        absent = []
         kept = np.asarray(pieces)
-        for piece in pieces:
-            if self.bank.present[piece].all():
-                continue
+        self.bank.reserve((int(kept.max()) + 1) * size)
+        missing = kept[~self.bank.present[kept].all(axis=1)].tolist()
+        absent = []
+        for piece in missing:
             start, stop = piece * size, (piece + 1) * size
             covered = whole is not None and whole.start <= start and whole.stop >= stop
             if start < counted and not covered:
@@ -230,19 +229,17 @@ class WorkingSet:
         if absent:
             every = range(len(self.bank.columns))
             self.bank.fault(np.array(absent), every, keep=kept)
-        for piece in pieces:
-            self.bank.back(piece, kept)
-        rewritten = [piece for piece in pieces if piece * size < counted]
-        fresh = [piece for piece in pieces if piece * size >= counted]
-        if rewritten:
+        self.bank.back_all(kept)
+        rewritten, fresh = kept[kept * size < counted], kept[kept * size >= counted]
+        if rewritten.size:
             # A last, partial piece that only gets further rows is extended, not rewritten.
             partial = counted // size if counted % size else -1
             first = whole.start if whole is not None else -1
-            if rewritten == [partial] and first >= counted:
+            if rewritten.tolist() == [partial] and first >= counted:
                 self.bank.mark_dirty(rewritten, APPENDED)
             else:
                 self.bank.mark_dirty(rewritten, REWRITTEN)
-        if fresh:
+        if fresh.size:
             self.bank.mark_dirty(fresh, APPENDED)
 
     def _counted(self) -> int:

@@ -369,7 +369,12 @@ class Writer:
             return
         generation = manifest.generation + 1
         target = replace(target, generation=generation, boot=boot_id())
-        staged = self._encode_all(dirty, generation, sync=replaces)
+        staged = self._encode_all(dirty, generation)
+        # What replaces a synced piece is synced before it gets its name.
+        size, synced = self.layout.piece_size, manifest.synced_rows
+        self.committer.sync_staged(
+            path for piece, path in staged if replaces or piece * size < synced
+        )
         self.committer.sync_pieces()
         if replaces:
             self.committer.commit(staged, target)
@@ -388,20 +393,16 @@ class Writer:
         self.committer.keep_synced()
         self._last_flush = time.monotonic()
 
-    def _encode_all(
-        self, pieces: Sequence[int], generation: int, *, sync: bool
-    ) -> list[tuple[int, Path]]:
+    def _encode_all(self, pieces: Sequence[int], generation: int) -> list[tuple[int, Path]]:
         if self.set.growing or self.manifest.is_materialized:
             self.set.ensure_whole(pieces)
         schema, compression = self.manifest.schema, self.manifest.compression
-        synced_rows = self.manifest.synced_rows
 
         def encode_one(piece: int) -> tuple[int, Path]:
             data, footer = self._snapshot(piece, generation)
             data = [values if isinstance(values, Texts) else np.asarray(values) for values in data]
             encoded = encode(schema, data, footer, compression)
-            must_sync = sync or piece * self.layout.piece_size < synced_rows
-            return piece, self.committer.stage(piece, encoded, sync=must_sync)
+            return piece, self.committer.stage(piece, encoded, sync=False)
 
         done: list[tuple[int, Path]] = []
         try:

@@ -22,7 +22,7 @@ VERSIONS = sorted(path.name for path in GOLDEN.iterdir() if (path / "growing").i
 
 
 def test_every_version_is_there() -> None:
-    assert VERSIONS == ["1.0", "upstream-0.0.1b16"]
+    assert VERSIONS == ["1.0", "1.1", "upstream-0.0.1b16"]
 
 
 @pytest.fixture(params=VERSIONS)
