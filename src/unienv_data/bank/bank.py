@@ -564,6 +564,12 @@ class Bank:
         dirty: list[int] = np.flatnonzero(self.records[:, _DIRTY]).tolist()
         return dirty
 
+    def only_appended(self, pieces: Sequence[int]) -> list[int]:
+        """Those of some pieces that are `APPENDED`."""
+        where = np.asarray(pieces)
+        found: list[int] = where[self.records[where, _DIRTY] == APPENDED].tolist()
+        return found
+
     def mark_dirty(self, pieces: Sequence[int] | NDArray[np.int64], state: int) -> None:
         """Says, before their values change, that pieces will be newer than their files."""
         where = np.asarray(pieces)

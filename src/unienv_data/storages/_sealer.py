@@ -1,8 +1,9 @@
 """Full pieces become files in the background, a bounded number at a time.
 
-A piece that does not fit the queue is sealed by the thread that filled it, so memory stays
-bounded and nobody waits for a lock. Errors are kept and raised by the next call; the rows stay in
-the bank and are sealed again.
+The manifest follows when many are done or nothing more comes for a moment: replacing it for each
+piece would cost more than encoding the piece. A piece that does not fit the queue is sealed by the
+thread that filled it, so memory stays bounded and nobody waits for a lock. Errors are kept and
+raised by the next call; the rows stay in the bank and are sealed again.
 """
 
 from __future__ import annotations
@@ -14,14 +15,23 @@ from collections.abc import Callable
 __all__ = ["Sealer"]
 
 _QUEUED = 4
+_IDLE_S = 0.02
 
 
 class Sealer:
     """Owns one thread, started when first needed, and the queue of pieces."""
 
-    def __init__(self, seal: Callable[[int], None]) -> None:
-        """`seal` encodes one piece and gives it its name; it must not keep the storage alive."""
+    def __init__(self, seal: Callable[[int], None], publish: Callable[[], None]) -> None:
+        """Nothing is started yet; neither function may keep the storage alive.
+
+        Args:
+            seal: Encodes one piece and gives it its name.
+            publish: Lets the manifest count what is sealed.
+        """
         self._seal = seal
+        self._publish = publish
+        self._unpublished = False
+        self._waiting = 0
         self._queue: deque[int] = deque()
         self._busy = False
         self._closed = False
@@ -43,6 +53,12 @@ class Sealer:
             self._changed.notify_all()
         return True
 
+    def note_sealed(self) -> None:
+        """Says that a caller sealed a piece itself: the manifest has to follow."""
+        with self._changed:
+            self._unpublished = True
+            self._changed.notify_all()
+
     def keep(self, error: BaseException) -> None:
         """Keeps an error for the caller's next call."""
         self._error = error
@@ -60,9 +76,16 @@ class Sealer:
             self._error = None
 
     def drain(self) -> None:
-        """Waits until the queue is empty and nothing is being sealed."""
+        """Waits until the queue is empty, nothing is being sealed, and the manifest followed."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._queue and not self._busy)
+            if self._thread is None:
+                return
+            self._waiting += 1
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: not (self._queue or self._busy or self._unpublished) or self._closed
+            )
+            self._waiting -= 1
 
     def close(self) -> None:
         """Stops the thread once the queue is empty."""
@@ -76,16 +99,30 @@ class Sealer:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: bool(self._queue) or self._closed)
-                if not self._queue:
+                if self._unpublished and not self._has_work():
+                    self._changed.wait_for(self._is_wanted, _IDLE_S)
+                elif not self._has_work():
+                    self._changed.wait_for(lambda: self._has_work() or self._unpublished)
+                if not self._queue and self._closed:
                     return
-                piece = self._queue.popleft()
+                piece = self._queue.popleft() if self._queue else None
+                # A piece that is being sealed is published after it, not before.
+                self._unpublished = piece is not None
                 self._busy = True
             try:
-                self._seal(piece)
+                if piece is not None:
+                    self._seal(piece)
+                else:
+                    self._publish()
             except BaseException as error:  # noqa: BLE001 - raised by the next call
                 self._error = error
             finally:
                 with self._changed:
                     self._busy = False
                     self._changed.notify_all()
+
+    def _has_work(self) -> bool:
+        return bool(self._queue) or self._closed
+
+    def _is_wanted(self) -> bool:
+        return self._has_work() or self._waiting > 0

@@ -44,6 +44,7 @@ from unienv_data.storages._working_set import WorkingSet
 __all__ = ["Writer"]
 
 _ENCODERS = 2
+_PUBLISHED_TOGETHER = 16
 
 
 class Writer:
@@ -79,8 +80,8 @@ class Writer:
         except OSError as error:
             raise space_error(error, self._work, "open for writing") from error
         self.lock = WriterLock(self._work / "lock", "open for writing")
-        seal = weakref.WeakMethod(self.seal)
-        self.sealer = Sealer(lambda piece: _call(seal, piece))
+        seal, publish = weakref.WeakMethod(self.seal), weakref.WeakMethod(self.publish)
+        self.sealer = Sealer(lambda piece: _call(seal, piece), lambda: _call(publish))
         self._last_flush = time.monotonic()
         try:
             self._open(prepare)
@@ -200,7 +201,7 @@ class Writer:
         if overwrites:
             # A piece that was being sealed meanwhile is not sealed with the old values.
             size = self.layout.piece_size
-            for piece in touched:
+            for piece in self.bank.only_appended(touched):
                 if (piece + 1) * size <= rows:
                     self._submit(piece * size, (piece + 1) * size)
             self._relieve()
@@ -269,6 +270,7 @@ class Writer:
             if not self.sealer.submit(piece):
                 try:
                     self.seal(piece)
+                    self.sealer.note_sealed()
                 except OSError as error:
                     # The rows are safe in the bank: this call succeeded, the next one hears it.
                     self.sealer.keep(error)
@@ -297,7 +299,14 @@ class Writer:
                 return
             self.committer.place(piece, staged)
             self._placed[piece] = version
-            self._advance()
+            if len(self._placed) >= _PUBLISHED_TOGETHER:
+                self._advance()
+
+    def publish(self) -> None:
+        """Lets the manifest count what is sealed; the sealer calls it when nothing more comes."""
+        with self._guard:
+            if not self.lock.is_released:
+                self._advance()
 
     def _snapshot(self, piece: int, generation: int) -> tuple[list[ColumnData], Footer]:
         start, stop = self.layout.bounds(piece, self.rows)
@@ -455,7 +464,7 @@ class Writer:
                 return  # someone is opening it at this moment
 
 
-def _call(method: weakref.WeakMethod[Any], piece: int) -> None:
+def _call(method: weakref.WeakMethod[Any], *arguments: int) -> None:
     bound = method()
     if bound is not None:
-        bound(piece)
+        bound(*arguments)
