@@ -447,7 +447,7 @@ class Bank:
             column = self.columns[c]
             if isinstance(column, TextColumn):
                 column.heap.free(piece)  # what a failed attempt left
-        if self.exclusive or data is None:
+        if data is None or (self.exclusive and not self._covers(data)):
             # Rows without a value are read too, and reading a hole takes memory where the files
             # are in memory: allocated first, a full one is an error and no SIGBUS.
             self.back(piece)
@@ -457,11 +457,19 @@ class Bank:
             return 0
         texts = 0
         for c, values in zip(columns, data, strict=True):
-            self.columns[c].fill(piece, start, values)
+            self.columns[c].fill(piece, start, values)  # a write call, which allocates
             if isinstance(values, Texts):
                 texts += sum(map(len, values.values)) + 8 * len(values.values)
         self.faults += 1
+        if len(columns) == len(self.columns) and self._covers(data):
+            self._backed[piece] = True
         return texts
+
+    def _covers(self, data: Sequence[ColumnData]) -> bool:
+        """Whether decoded columns have a value for every row that a piece can hold."""
+        first = data[0]
+        count = len(first.codes if isinstance(first, Texts) else first)
+        return count >= self.layout.piece_size
 
     def _clear_stale(self, piece: int, columns: Sequence[int]) -> None:
         """Zeros what an earlier stay of a piece left in pages that neighbours share."""

@@ -66,16 +66,12 @@ class TextHeap:
             known = self._known[piece] = {"": 0}
             if len(self._known) > _KNOWN_PIECES:
                 self._known.popitem(last=False)
-        codes = []
-        for text in texts:
-            code = known.get(text)
-            if code is None:
-                code = self._append(piece, text.encode("utf-8"))
-                known[text] = code
-                if len(known) % 256 == 0 and sum(map(len, known)) > _KNOWN_BYTES:
-                    known.clear()
-                    known[""] = 0
-            codes.append(code)
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            known.update(zip(new, self._append(piece, new), strict=True))
+        codes = [known[text] for text in texts]
+        if new and len(known) > 256 and sum(map(len, known)) > _KNOWN_BYTES:
+            self._known[piece] = {"": 0}
         return codes
 
     def known(self, piece: int, text: str) -> int | None:
@@ -83,22 +79,41 @@ class TextHeap:
         texts = self._known.get(piece)
         return None if texts is None else texts.get(text)
 
-    def _append(self, piece: int, data: bytes) -> int:
-        needed = _LENGTH.size + len(data)
+    def _append(self, piece: int, texts: Sequence[str]) -> list[int]:
+        """Writes new texts, as many at a time as fit an extent, and gives their codes."""
+        codes: list[int] = []
+        entries: list[bytes] = []
         cursor, allocated, end = self._open.get(piece, (0, 0, 0))
-        if cursor + needed > end:
-            extents = -(-needed // EXTENT_BYTES)
-            cursor = allocated = self._allocate(piece, extents) * EXTENT_BYTES
-            end = cursor + extents * EXTENT_BYTES
-        if cursor + needed > allocated:
-            stop = min(-(-(cursor + needed) // PAGE) * PAGE, end)
-            self._heap.allocate(allocated, stop - allocated)
-            allocated = stop
-        self._heap.store(cursor, _LENGTH.pack(len(data)) + data)
-        self._open[piece] = (cursor + needed, allocated, end)
+        start = cursor
+        for text in texts:
+            data = text.encode("utf-8")
+            needed = _LENGTH.size + len(data)
+            if cursor + needed > end:
+                allocated = self._write(start, entries, allocated, end)
+                entries = []
+                extents = -(-needed // EXTENT_BYTES)
+                start = cursor = allocated = self._allocate(piece, extents) * EXTENT_BYTES
+                end = cursor + extents * EXTENT_BYTES
+            entries += (_LENGTH.pack(len(data)), data)
+            codes.append(cursor)
+            cursor += needed
+        allocated = self._write(start, entries, allocated, end)
+        self._open[piece] = (cursor, allocated, end)
         if len(self._open) > _OPEN_PIECES:
             self._open.popitem(last=False)
-        return cursor
+        return codes
+
+    def _write(self, start: int, entries: Sequence[bytes], allocated: int, end: int) -> int:
+        """Stores entries at `start`, and gives the end of the space that is allocated."""
+        if not entries:
+            return allocated
+        data = b"".join(entries)
+        stop = min(-(-(start + len(data)) // PAGE) * PAGE, end)
+        if stop > allocated:
+            self._heap.allocate(allocated, stop - allocated)
+            allocated = stop
+        self._heap.store(start, data)
+        return allocated
 
     def _allocate(self, piece: int, extents: int) -> int:
         with self._locks.allocation():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,7 @@ _DTYPES = frozenset(
     )
 )
 _OBJECT = np.dtype(object)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -244,15 +246,24 @@ class Column:
                 found=shape,
             )
         texts = value.tolist() if isinstance(value, np.ndarray) else list(value)
-        checked: dict[Any, str] = {}
-        result = []
-        for text in texts:
-            known = checked.get(text) if type(text) is str else None
-            if known is None:
-                known = self._check_text(text, place)
-                checked[text] = known
-            result.append(known)
-        return result
+        if self._all_fit(texts):
+            return texts
+        return [self._check_text(text, place) for text in texts]
+
+    def _all_fit(self, texts: list[Any]) -> bool:
+        """Whether `_check_text` would give every text back as it is; False is no verdict."""
+        if not texts or set(map(type, texts)) != {str}:
+            return False
+        distinct = set(texts)
+        lengths = set(map(len, distinct))
+        if min(lengths) < self.min_length:
+            return False
+        if self.max_length is not None and max(lengths) > self.max_length:
+            return False
+        joined = "".join(distinct)
+        if self.charset is not None and not self.charset.issuperset(joined):
+            return False
+        return joined.isascii() or not _SURROGATE.search(joined)
 
 
 @dataclass(frozen=True)
