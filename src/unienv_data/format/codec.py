@@ -23,6 +23,7 @@ from unienv_data.format.page_table import Page, StoredColumn, build_table, descr
 from unienv_data.format.pages import (
     PARQUET_CODECS,
     compress,
+    encoding_of,
     levels,
     pack_codes,
     pack_numbers,
@@ -153,25 +154,27 @@ class _File:
         self,
         codec: str,
         body: Any,
-        size: int,
         values: int,
+        encoding: str,
+        *,
         aligned: int | None = None,
-        **kind: bool,
+        dictionary: bool = False,
     ) -> tuple[int, int, int]:
         """Adds a page; gives where its header is, its bytes in the file and when decompressed.
 
         Args:
             codec: A name of `PARQUET_CODECS`.
-            body: Its bytes.
-            size: How many they are.
+            body: Its bytes, a buffer of unsigned bytes.
             values: Values on it.
+            encoding: A name of `PARQUET_ENCODINGS`.
             aligned: Where in the body values begin that shall be aligned in an uncompressed file.
-            kind: As for `page_header`.
+            dictionary: Whether it is a dictionary page.
         """
+        size = len(body)
         stored = compress(codec, body)
-        length = len(stored) if isinstance(stored, bytes) else stored.nbytes
+        length = len(stored)
         crc = zlib.crc32(stored)
-        header = page_header(size, length, crc, values, **kind)
+        header = page_header(size, length, crc, values, encoding, dictionary=dictionary)
         if codec == "NONE" and aligned is not None:
             # Values that lie aligned in the file can be gathered where they are.
             gap = bytes(-(self.size + len(header) + aligned) % _ALIGNMENT)
@@ -189,7 +192,7 @@ class _File:
 def _encode_numbers(
     file: _File, target: StoredColumn, column: Column, values: NDArray[Any]
 ) -> Chunk:
-    packed = pack_numbers(column, values)
+    packed = pack_numbers(column, values, target.encoding)
     count = file.rows * column.size
     limits = None if target.is_list else value_range(values)
     head = levels(file.rows, column.size) if target.is_list else b""
@@ -199,7 +202,7 @@ def _encode_numbers(
         body[: len(head)] = np.frombuffer(head, np.uint8)
         body[len(head) :] = packed
     start, stored, size = file.add_page(
-        target.codec, memoryview(body), body.nbytes, count, aligned=len(head)
+        target.codec, memoryview(body), count, target.encoding, aligned=len(head)
     )
     return Chunk(target, start, start, stored, size, count, limits)
 
@@ -208,10 +211,10 @@ def _encode_texts(file: _File, target: StoredColumn, values: Texts) -> Chunk:
     texts = pack_texts(values.values)
     codes = pack_codes(values.codes, len(values.values))
     start, stored, size = file.add_page(
-        target.codec, texts, len(texts), len(values.values), dictionary=True
+        target.codec, texts, len(values.values), "PLAIN", dictionary=True
     )
     data_start, data_stored, data_size = file.add_page(
-        target.codec, codes, len(codes), file.rows, coded=True
+        target.codec, codes, file.rows, target.encoding
     )
     stored, size = stored + data_stored, size + data_size
     return Chunk(target, start, data_start, stored, size, file.rows, None)
@@ -230,6 +233,7 @@ def _plan(
             1 if column.is_text else column.size,
             not column.is_text and column.shape != (),
             codec,
+            encoding_of(column, codec),
         )
         for column, codec in zip(stored, codecs, strict=True)
     )

@@ -176,7 +176,7 @@ def _numbers(
     body = _body(file, stored, page)
     if body[: len(head)] != head:
         raise FormatError(f"column {stored.name!r} has lists of other lengths, or nulls")
-    return unpack_numbers(column, body, len(head), rows)
+    return unpack_numbers(column, body, len(head), rows, stored.encoding)
 
 
 def _texts(file: _File, stored: StoredColumn, pages: tuple[Page, ...], rows: int) -> Texts:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from unienv_data.format.page_table import StoredColumn
-from unienv_data.format.pages import PARQUET_CODECS
+from unienv_data.format.pages import PARQUET_CODECS, PARQUET_ENCODINGS
 from unienv_data.format.thrift import I16, LIST, STRUCT, Struct, raw_fields, zigzag
 
 __all__ = ["WRITER", "Chunk", "arrow_type", "build_footer", "page_header", "value_range"]
@@ -28,7 +28,6 @@ WRITER = "unienv-data version 0.1"
 
 # Enums of parquet.thrift.
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
-_PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
 _PHYSICAL = {"?": 0, "O": 6, "e": 7, "f": 4, "d": 5}  # by numpy character
 _INT32, _INT64 = 1, 2
 
@@ -81,7 +80,7 @@ def _template(
 
 
 def page_header(
-    size: int, stored: int, crc: int, values: int, *, dictionary: bool = False, coded: bool = False
+    size: int, stored: int, crc: int, values: int, encoding: str, *, dictionary: bool = False
 ) -> bytes:
     """The header of a page.
 
@@ -90,23 +89,25 @@ def page_header(
         stored: Bytes of its body in the file.
         crc: CRC-32 of these.
         values: Values on it.
+        encoding: A name of `PARQUET_ENCODINGS`.
         dictionary: Whether it is a dictionary page.
-        coded: Whether its values are codes into a dictionary.
     """
     signed = crc - (1 << 32) if crc >> 31 else crc
     header = Struct().i32(1, _DICTIONARY_PAGE if dictionary else _DATA_PAGE)
     header.i32(2, size).i32(3, stored).i32(4, signed)
-    header.field(7 if dictionary else 5, STRUCT, _page_kind(values, dictionary, coded))
+    header.field(7 if dictionary else 5, STRUCT, _page_kind(values, encoding, dictionary))
     return header.finish()
 
 
 @lru_cache(maxsize=256)
-def _page_kind(values: int, dictionary: bool, coded: bool) -> bytes:
+def _page_kind(values: int, encoding: str, dictionary: bool) -> bytes:
     """The part of a header that depends on the kind of page."""
+    number = PARQUET_ENCODINGS[encoding]
     if dictionary:
-        return Struct().i32(1, values).i32(2, _PLAIN).finish()
-    encoding = _RLE_DICTIONARY if coded else _PLAIN
-    return Struct().i32(1, values).i32(2, encoding).i32(3, _RLE).i32(4, _RLE).finish()
+        return Struct().i32(1, values).i32(2, number).finish()
+    level_encoding = PARQUET_ENCODINGS["RLE"]
+    header = Struct().i32(1, values).i32(2, number)
+    return header.i32(3, level_encoding).i32(4, level_encoding).finish()
 
 
 def value_range(values: NDArray[Any]) -> tuple[bytes, bytes] | None:
@@ -140,7 +141,8 @@ def _physical(column: StoredColumn) -> int:
 def _column_facts(column: StoredColumn) -> Struct:
     """What the footer says about a column in every piece."""
     is_text = column.dtype == "object"
-    encodings = (_PLAIN, _RLE, _RLE_DICTIONARY) if is_text else (_PLAIN, _RLE)
+    names = ("PLAIN", "RLE", column.encoding) if is_text else (column.encoding, "RLE")
+    encodings = tuple(PARQUET_ENCODINGS[name] for name in names)
     path = (column.name, "list", "element") if column.is_list else (column.name,)
     facts = Struct().i32(1, _physical(column)).enums(2, encodings).texts(3, path)
     return facts.i32(4, PARQUET_CODECS[column.codec][0])

@@ -46,6 +46,8 @@ class StoredColumn:
     """Whether rows are lists, which have level bytes; scalars and texts are not."""
     codec: str
     """A name of `PARQUET_CODECS`."""
+    encoding: str
+    """A name of `PARQUET_ENCODINGS`, of the page of values or codes."""
 
     numpy_dtype: np.dtype[Any] = field(init=False, repr=False, compare=False)
 
@@ -88,7 +90,7 @@ class PageTable:
 
 def describe(uuid: str, columns: Sequence[StoredColumn]) -> bytes:
     """The part of the table that all pieces of a storage share."""
-    facts = [[c.name, c.dtype, c.elements, c.is_list, c.codec] for c in columns]
+    facts = [[c.name, c.dtype, c.elements, c.is_list, c.codec, c.encoding] for c in columns]
     return json.dumps({"uuid": uuid, "columns": facts}, separators=(",", ":")).encode()
 
 
@@ -97,8 +99,10 @@ def _parse_description(text: bytes) -> tuple[str, tuple[StoredColumn, ...]]:
     try:
         facts = json.loads(text)
         columns = tuple(
-            StoredColumn(str(name), str(dtype), int(elements), bool(is_list), str(codec))
-            for name, dtype, elements, is_list, codec in facts["columns"]
+            StoredColumn(
+                str(name), str(dtype), int(elements), bool(is_list), str(codec), str(encoding)
+            )
+            for name, dtype, elements, is_list, codec, encoding in facts["columns"]
         )
         return str(facts["uuid"]), columns
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -1,7 +1,7 @@
 """Values of one column to the body of a Parquet page, and back.
 
-A page body of ours is level bytes, then values in PLAIN encoding; every level is the greatest,
-since nothing is null and every list has the same length. Source: "Data Pages" and "Encodings" of
+A page body of ours is level bytes, then values; every level is the greatest, since nothing is null
+and every list has the same length. Source: "Data Pages" and "Encodings" of
 the Apache Parquet format.
 """
 
@@ -21,8 +21,10 @@ from unienv_data.format.thrift import varint
 
 __all__ = [
     "PARQUET_CODECS",
+    "PARQUET_ENCODINGS",
     "compress",
     "decompress",
+    "encoding_of",
     "levels",
     "pack_codes",
     "pack_numbers",
@@ -42,6 +44,9 @@ PARQUET_CODECS = {
     "LZ4": (7, "lz4_raw"),
 }
 """Name of a codec -> its number in Parquet, its name in pyarrow."""
+
+PARQUET_ENCODINGS = {"PLAIN": 0, "RLE": 3, "RLE_DICTIONARY": 8, "BYTE_STREAM_SPLIT": 9}
+"""Name of an encoding -> its number in Parquet."""
 
 Buffer = bytes | memoryview
 
@@ -106,16 +111,33 @@ def _stored_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return stored
 
 
-def pack_numbers(column: Column, values: NDArray[Any]) -> NDArray[np.uint8]:
-    """The values of all rows in PLAIN encoding, as bytes; may alias `values`."""
+def encoding_of(column: Column, codec: str) -> str:
+    """How the values of a column are encoded under a codec.
+
+    zstd is asked for where size matters: floats are split into streams of their first bytes,
+    their second bytes and so on, which are alike in smooth trajectories.
+    """
+    if column.is_text:
+        return "RLE_DICTIONARY"
+    splits = codec == "ZSTD" and column.dtype.kind == "f" and column.dtype.itemsize >= 4
+    return "BYTE_STREAM_SPLIT" if splits else "PLAIN"
+
+
+def pack_numbers(column: Column, values: NDArray[Any], encoding: str) -> NDArray[np.uint8]:
+    """The values of all rows as bytes; may alias `values`."""
     flat = np.ascontiguousarray(values).reshape(-1)
     if column.dtype == np.bool_:
         return np.packbits(flat, bitorder="little")
-    return flat.astype(_stored_dtype(column.dtype), copy=False).view(np.uint8)
+    stored = flat.astype(_stored_dtype(column.dtype), copy=False).view(np.uint8)
+    if encoding == "BYTE_STREAM_SPLIT":
+        return np.ascontiguousarray(stored.reshape(-1, column.dtype.itemsize).T).reshape(-1)
+    return stored
 
 
-def unpack_numbers(column: Column, body: Buffer, start: int, rows: int) -> NDArray[Any]:
-    """Rows of shape ``(rows, *column.shape)`` from PLAIN values at `start`; may alias `body`.
+def unpack_numbers(
+    column: Column, body: Buffer, start: int, rows: int, encoding: str
+) -> NDArray[Any]:
+    """Rows of shape ``(rows, *column.shape)`` from values at `start`; may alias `body`.
 
     The array may be unaligned: it is made to be copied from.
     """
@@ -123,6 +145,13 @@ def unpack_numbers(column: Column, body: Buffer, start: int, rows: int) -> NDArr
     if column.dtype == np.bool_:
         packed = np.frombuffer(body, np.uint8, -(-count // 8), start)
         flat: NDArray[Any] = np.unpackbits(packed, count=count, bitorder="little").view(np.bool_)
+    elif encoding == "BYTE_STREAM_SPLIT":
+        width = column.dtype.itemsize
+        streams = np.frombuffer(body, np.uint8, count * width, start).reshape(width, count)
+        split = np.ascontiguousarray(streams.T).reshape(-1).view(_stored_dtype(column.dtype))
+        flat = split.astype(column.dtype, copy=False)
+    elif encoding != "PLAIN":
+        raise FormatError(f"numbers are encoded as {encoding}, which no piece uses")
     else:
         stored = np.frombuffer(body, _stored_dtype(column.dtype), count, start)
         flat = stored.astype(column.dtype, copy=False)

@@ -185,7 +185,8 @@ class ParquetStorage(
                 has one writer, so this only states a wish; readers need nothing.
             piece_size: Rows a Parquet file.
             compression: `"snappy"`, `"zstd"`, `"gzip"`, `"brotli"`, `"lz4"`; a mapping from
-                column to codec, columns not named being uncompressed; or None.
+                column to codec, columns not named being uncompressed; or None. Under zstd
+                floats are split by byte, which makes smooth trajectories smallest.
             **kwargs: The fields of `Options`: budgets, directories, durability.
 
         Raises:

@@ -244,6 +244,30 @@ def test_statistics_of_scalars(tmp_path: Path, compression: str | None) -> None:
     assert np.signbit([least, most]).tolist() == [True, False]
 
 
+def test_zstd_splits_floats_and_makes_smooth_trajectories_small(tmp_path: Path) -> None:
+    rows = 1024
+    schema = Schema(
+        (Column("q", np.dtype("float32"), (7,)), Column("n", np.dtype("int64"))), is_dict=True
+    )
+    steps = np.random.default_rng(0).standard_normal((rows, 7)) * 1e-3
+    data: list[Any] = [
+        np.cumsum(np.cumsum(steps, axis=0), axis=0).astype(np.float32),
+        np.arange(rows),
+    ]
+    path = tmp_path / "part-000000.parquet"
+    sizes = {}
+    for codec in ("snappy", "zstd"):
+        path.write_bytes(encode(schema, data, Footer("u", 0, rows, 1), codec))
+        group = pq.ParquetFile(path).metadata.row_group(0)
+        sizes[codec] = group.column(0).total_compressed_size
+        assert_batches_equal(
+            pq.read_table(path)["q"].combine_chunks().values.to_numpy(), data[0].reshape(-1)
+        )
+    assert group.column(0).encodings == ("BYTE_STREAM_SPLIT", "RLE")
+    assert group.column(1).encodings == ("PLAIN", "RLE")
+    assert sizes["zstd"] <= 0.8 * data[0].nbytes < sizes["snappy"]
+
+
 def test_values_of_uncompressed_numbers_lie_aligned(tmp_path: Path) -> None:
     schema = Schema(
         (

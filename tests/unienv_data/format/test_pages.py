@@ -11,6 +11,7 @@ from unienv_data.format.pages import (
     decompress,
     levels,
     pack_codes,
+    pack_numbers,
     pack_texts,
     unpack_codes,
     unpack_numbers,
@@ -96,10 +97,26 @@ def test_texts_must_fill_their_page() -> None:
 def test_a_widened_number_that_does_not_fit_is_refused() -> None:
     body = np.array([1, 300], "<i4").tobytes()
     with pytest.raises(FormatError, match="does not fit uint8"):
-        unpack_numbers(Column("x", np.dtype("uint8")), body, 0, 2)
+        unpack_numbers(Column("x", np.dtype("uint8")), body, 0, 2, "PLAIN")
 
 
 @pytest.mark.parametrize("codec", ["NONE", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4"])
 def test_codecs(codec: str) -> None:
     body = b"abcabcabc" * 50
     assert bytes(decompress(codec, compress(codec, body), len(body))) == body
+
+
+@given(st.integers(0, 50), st.sampled_from(["float32", "float64"]))
+def test_split_floats_survive_bit_by_bit(rows: int, dtype: str) -> None:
+    column = Column("x", np.dtype(dtype), (3,))
+    raw = np.random.default_rng(rows).bytes(rows * column.row_bytes)  # NaN payloads included
+    values = np.frombuffer(raw, dtype).reshape(rows, 3)
+    packed = pack_numbers(column, values, "BYTE_STREAM_SPLIT")
+    assert packed[: rows * 3].tolist() == list(raw[:: column.dtype.itemsize])
+    found = unpack_numbers(column, packed.tobytes(), 0, rows, "BYTE_STREAM_SPLIT")
+    assert found.tobytes() == raw
+
+
+def test_an_encoding_that_no_piece_uses_is_refused() -> None:
+    with pytest.raises(FormatError, match="RLE"):
+        unpack_numbers(Column("x", np.dtype("float32")), bytes(8), 0, 2, "RLE")

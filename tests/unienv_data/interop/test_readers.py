@@ -34,13 +34,17 @@ def space() -> DictSpace:
     return DictSpace(B, children)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+@pytest.fixture(scope="module", params=["snappy", "zstd", "gzip", "brotli", "lz4", None])
+def data(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
     path = tmp_path_factory.mktemp("readers") / "storage"
     values: dict[str, Any] = batch_of(space(), ROWS, np.random.default_rng(1))
     # Text with a NUL is kept by us; some readers end it there, so it is not part of this test.
     values["text"] = np.array([text.replace("\0", "0") for text in values["text"]], dtype=object)
-    with ParquetStorage.create(space(), cache_path=path, piece_size=8) as storage:
+    with ParquetStorage.create(
+        space(), cache_path=path, piece_size=8, compression=request.param
+    ) as storage:
         storage.extend_length(ROWS)
         storage.set(..., values)
         storage.shrink_length(2)  # cuts a piece and leaves none behind
