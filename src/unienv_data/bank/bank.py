@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from unienv_data.bank.columns import BankColumn, TextColumn, open_column
+from unienv_data.bank.columns import BankColumn, Taker, TextColumn, open_column
 from unienv_data.bank.locks import BankLocks
 from unienv_data.base.indexing import RowArray
 from unienv_data.errors import CorruptPieceError, StorageSpaceError
@@ -104,6 +104,8 @@ class Bank:
         self.rows = rows
         self._pid = os.getpid()
         self._is_tight = False
+        self._takers: list[Taker] = []
+        self._taken_rows = -1
         self.faults = 0
         """Pieces decoded by this object."""
         self.locks = BankLocks(directory / "lock")
@@ -216,6 +218,7 @@ class Bank:
             for column in self.columns:
                 column.reserve(reserved)
         self._reserved = reserved
+        self._taken_rows = -1
 
     def renew(self, rows: int) -> None:
         """Follows the storage to another snapshot: every piece's file is looked at again."""
@@ -240,6 +243,7 @@ class Bank:
             column.close()
         self._ready = np.zeros(0, dtype=bool)
         del self.records, self.present
+        self._takers, self._taken_rows = [], -1
         self.words.release()
         for file in (self._header, self._records_file, self._present_file):
             file.close()
@@ -248,6 +252,34 @@ class Bank:
         self.locks.close()
 
     # -- reading -----------------------------------------------------------------------------
+
+    def take_ready(
+        self, index: NDArray[np.int64], columns: Sequence[int], length: int
+    ) -> list[Any] | None:
+        """The straight path of training: every piece is here, one take a column.
+
+        Args:
+            index: Rows of shape ``(B,)``, negative ones counting from the end; unchecked.
+            columns: Numbers of the columns wanted.
+            length: Rows of the storage.
+
+        Returns:
+            One array ``(B, *shape)`` a column; None when a piece is absent or a row out of bounds,
+            and `gather` has to look closer.
+        """
+        words = self.words
+        evictions = words[EVICTIONS]
+        if not self._all_ready or evictions != self._seen_evictions:
+            return None
+        if length != self._taken_rows:
+            self._takers = [column.taker(length) for column in self.columns]
+            self._taken_rows = length
+        takers = self._takers
+        try:
+            batch = [takers[c](index, 0) for c in columns]
+        except (IndexError, CorruptPieceError):
+            return None
+        return batch if words[EVICTIONS] == evictions else None
 
     def gather(self, index: int | slice | RowArray, columns: Sequence[int]) -> list[Any]:
         """Copies rows of some columns, bringing absent pieces in first.
@@ -262,19 +294,6 @@ class Bank:
         Raises:
             FormatError: A piece file that is needed is missing or damaged.
         """
-        words = self.words
-        evictions = words[EVICTIONS]
-        if self._all_ready and evictions == self._seen_evictions and type(index) is np.ndarray:
-            # The straight path of training: everything is here, one take a column.
-            mine = self.columns
-            try:
-                batch = [mine[c].take(index) for c in columns]
-            except CorruptPieceError:
-                if words[EVICTIONS] == evictions:
-                    raise
-            else:
-                if words[EVICTIONS] == evictions:
-                    return batch
         for _ in range(_GATHER_ATTEMPTS):
             evictions = self.words[EVICTIONS]
             if evictions != self._seen_evictions:

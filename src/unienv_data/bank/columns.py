@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,10 @@ from unienv_data.format.codec import ColumnData, Texts
 from unienv_data.format.schema import Column
 from unienv_data.io.mapped import PAGE, MappedFile
 
-__all__ = ["BankColumn", "EmptyColumn", "NumberColumn", "TextColumn", "open_column"]
+__all__ = ["BankColumn", "EmptyColumn", "NumberColumn", "Taker", "TextColumn", "open_column"]
+
+Taker: TypeAlias = Callable[[RowArray, int], NDArray[Any]]
+"""Copies rows along axis 0 and refuses rows out of bounds by `IndexError`."""
 
 # Above this, one write call is faster than faulting the pages in by storing to them.
 _WRITE_CALL_BYTES = 16 << 10
@@ -41,6 +44,9 @@ class BankColumn(Protocol):
 
     def take(self, rows: RowArray) -> NDArray[Any]:
         """Copies rows, shape ``(B, *shape)``."""
+
+    def taker(self, length: int) -> Taker:
+        """A function that takes any of the first `length` rows, as numpy's `take` does."""
 
     def copy(self, start: int, stop: int) -> NDArray[Any]:
         """Copies a contiguous range of rows."""
@@ -106,6 +112,10 @@ class NumberColumn:
         # Rows are in bounds already; clipping spares numpy a check and a buffer.
         taken: NDArray[Any] = self.array.take(rows, 0, None, "clip")
         return taken
+
+    def taker(self, length: int) -> Taker:
+        """See `BankColumn`."""
+        return self.array[:length].take
 
     def copy(self, start: int, stop: int) -> NDArray[Any]:
         """See `BankColumn`."""
@@ -191,6 +201,11 @@ class TextColumn:
     def take(self, rows: RowArray) -> NDArray[Any]:
         """See `BankColumn`."""
         return self._decode(self.codes.take(rows))
+
+    def taker(self, length: int) -> Taker:
+        """See `BankColumn`."""
+        take = self.codes.taker(length)
+        return lambda rows, axis: self._decode(take(rows, axis))
 
     def copy(self, start: int, stop: int) -> NDArray[Any]:
         """See `BankColumn`."""
@@ -294,6 +309,10 @@ class EmptyColumn:
     def take(self, rows: RowArray) -> NDArray[Any]:
         """See `BankColumn`."""
         return self.column.zeros(len(rows))
+
+    def taker(self, length: int) -> Taker:
+        """See `BankColumn`."""
+        return self.column.zeros(length).take
 
     def copy(self, start: int, stop: int) -> NDArray[Any]:
         """See `BankColumn`."""

@@ -13,12 +13,19 @@ from pathlib import Path
 
 from typing_extensions import Self
 
-from unienv_data.errors import FormatError, MissingPieceError, SchemaMismatchError
+from unienv_data.errors import (
+    FormatError,
+    MissingPieceError,
+    SchemaMismatchError,
+    UnsupportedVersionError,
+)
 from unienv_data.format.codec import ColumnData, Texts
 from unienv_data.format.foreign import decode_foreign
 from unienv_data.format.identity import DAMAGE, Footer, check_identity, damaged
 from unienv_data.format.page_table import Page, PageTable, StoredColumn, read_table
 from unienv_data.format.pages import (
+    PARQUET_CODECS,
+    PARQUET_ENCODINGS,
     decompress,
     levels,
     plain_size,
@@ -134,6 +141,13 @@ def _decode_own(
             )
         stored, pages = found
         _check_type(file.path, stored, column)
+        if stored.codec not in PARQUET_CODECS or stored.encoding not in PARQUET_ENCODINGS:
+            raise UnsupportedVersionError(
+                f"{file.path}: column {column.name!r} is stored as {stored.codec}, "
+                f"{stored.encoding}, by a newer version; install a newer unienv-data",
+                path=str(file.path),
+                column=column.name,
+            )
         if column.is_text:
             result.append(_texts(file, stored, pages, table.rows))
         else:

@@ -90,7 +90,17 @@ class PageTable:
 
 def describe(uuid: str, columns: Sequence[StoredColumn]) -> bytes:
     """The part of the table that all pieces of a storage share."""
-    facts = [[c.name, c.dtype, c.elements, c.is_list, c.codec, c.encoding] for c in columns]
+    facts = [
+        {
+            "name": c.name,
+            "dtype": c.dtype,
+            "elements": c.elements,
+            "is_list": c.is_list,
+            "codec": c.codec,
+            "encoding": c.encoding,
+        }
+        for c in columns
+    ]
     return json.dumps({"uuid": uuid, "columns": facts}, separators=(",", ":")).encode()
 
 
@@ -100,9 +110,14 @@ def _parse_description(text: bytes) -> tuple[str, tuple[StoredColumn, ...]]:
         facts = json.loads(text)
         columns = tuple(
             StoredColumn(
-                str(name), str(dtype), int(elements), bool(is_list), str(codec), str(encoding)
+                str(fact["name"]),
+                str(fact["dtype"]),
+                int(fact["elements"]),
+                bool(fact["is_list"]),
+                str(fact["codec"]),
+                str(fact["encoding"]),
             )
-            for name, dtype, elements, is_list, codec, encoding in facts["columns"]
+            for fact in facts["columns"]
         )
         return str(facts["uuid"]), columns
     except (ValueError, KeyError, TypeError, RecursionError) as error:

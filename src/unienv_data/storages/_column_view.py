@@ -79,8 +79,7 @@ class ColumnView(SpaceStorage[Any, Any, Any, Any, Any]):
         """Reads rows of this column only; see `ParquetStorage.get`."""
         parent = self._parent
         with parent._lock:
-            rows = normalize(index, parent._length, parent._place)
-            return parent._bank.gather(rows, self._numbers)[0]
+            return parent._read(index, self._numbers)[0]
 
     @override
     def set(self, index: Any, value: Any) -> None:

@@ -79,6 +79,8 @@ __all__ = ["ParquetSpaceType", "ParquetStorage"]
 ParquetSpaceType: TypeAlias = "DictSpace | BoxSpace | TextSpace | BinarySpace"
 """A flat DictSpace of Box, Binary and Text spaces, or one of these alone; on numpy."""
 
+_INT64 = np.dtype(np.int64)
+
 _open_storages: weakref.WeakSet[ParquetStorage] = weakref.WeakSet()
 
 
@@ -499,8 +501,16 @@ class ParquetStorage(
             FormatError: A piece is damaged; the others stay readable.
         """
         with self._lock:
-            rows = normalize(index, self._length, self._place)
-            return self._schema.pack(self._bank.gather(rows, self._columns))
+            return self._schema.pack(self._read(index, self._columns))
+
+    def _read(self, index: Any, columns: Sequence[int]) -> list[Any]:
+        """Rows of some columns, by their numbers; the caller holds the lock."""
+        bank = self._bank
+        if type(index) is np.ndarray and index.dtype is _INT64 and index.ndim == 1:
+            found = bank.take_ready(index, columns, self._length)
+            if found is not None:
+                return found
+        return bank.gather(normalize(index, self._length, self._place), columns)
 
     def refresh(self) -> int:
         """Moves a read-only storage to the newest commit, and gives its number of rows."""

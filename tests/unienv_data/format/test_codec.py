@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unienv_data.errors import CorruptPieceError, MissingPieceError, SchemaMismatchError
+from unienv_data.errors import (
+    CorruptPieceError,
+    MissingPieceError,
+    SchemaMismatchError,
+    UnsupportedVersionError,
+)
+from unienv_data.format import codec, pages
 from unienv_data.format.codec import Footer, Texts, encode
 from unienv_data.format.decode import decode
 from unienv_data.format.foreign import read_footer, read_schema
@@ -167,6 +173,23 @@ def test_a_piece_that_lost_its_page_table_is_damaged(piece: tuple[Path, Schema])
         decode(path, schema.columns, 5, FOOTER.uuid, 7)
 
 
+def test_an_encoding_of_a_later_version_is_refused_by_name(
+    piece: tuple[Path, Schema], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, schema = piece
+    data, footer = decode(path, schema.columns, 5, FOOTER.uuid, 7)
+    assert footer is not None
+    monkeypatch.setattr(codec, "encoding_of", lambda *_: "DELTA_BINARY_PACKED")
+    monkeypatch.setitem(pages.PARQUET_ENCODINGS, "DELTA_BINARY_PACKED", 5)
+    numbers = Schema(schema.columns[2:], is_dict=True)
+    codec._plan.cache_clear()
+    path.write_bytes(encode(numbers, data[2:], footer, None))
+    codec._plan.cache_clear()
+    monkeypatch.undo()
+    with pytest.raises(UnsupportedVersionError, match="DELTA_BINARY_PACKED, by a newer version"):
+        decode(path, numbers.columns, 5, FOOTER.uuid, 7)
+
+
 def test_a_piece_rewritten_by_pyarrow_is_read_through_pyarrow(piece: tuple[Path, Schema]) -> None:
     path, schema = piece
     before, _ = decode(path, schema.columns, 5, FOOTER.uuid, 7)
@@ -256,10 +279,10 @@ def test_zstd_splits_floats_and_makes_smooth_trajectories_small(tmp_path: Path) 
     ]
     path = tmp_path / "part-000000.parquet"
     sizes = {}
-    for codec in ("snappy", "zstd"):
-        path.write_bytes(encode(schema, data, Footer("u", 0, rows, 1), codec))
+    for compression in ("snappy", "zstd"):
+        path.write_bytes(encode(schema, data, Footer("u", 0, rows, 1), compression))
         group = pq.ParquetFile(path).metadata.row_group(0)
-        sizes[codec] = group.column(0).total_compressed_size
+        sizes[compression] = group.column(0).total_compressed_size
         assert_batches_equal(
             pq.read_table(path)["q"].combine_chunks().values.to_numpy(), data[0].reshape(-1)
         )
