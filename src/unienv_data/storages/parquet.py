@@ -51,6 +51,7 @@ from unienv_data.storages._arguments import (
 )
 from unienv_data.storages._column_view import ColumnView
 from unienv_data.storages._dump import dump
+from unienv_data.storages._forked import ForkedBank
 from unienv_data.storages._opening import (
     Found,
     check_capacity,
@@ -311,7 +312,8 @@ class ParquetStorage(
         self._options = options
         self._read_only = read_only
         self._closed = True  # until it is open
-        self._open_bank: Bank | None = None
+        # A `Bank`; in a forked child of a writer a `ForkedBank`.
+        self._open_bank: Any = None
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._segment_start: int | None = None
@@ -369,7 +371,7 @@ class ParquetStorage(
                 )
 
     @property
-    def _bank(self) -> Bank:
+    def _bank(self) -> Any:
         bank = self._open_bank
         if bank is None:
             self._check_open()
@@ -403,8 +405,14 @@ class ParquetStorage(
         """In a child: its parent's threads do not exist, and may have held the lock."""
         self._lock = threading.RLock()
         self._drop_appender()  # its rows are the parent's to write
-        if self._open_bank is not None:
-            self._open_bank.after_fork()
+        bank = self._open_bank
+        if bank is not None:
+            bank.after_fork()
+        if self._writer is not None and isinstance(bank, Bank):
+            directory, options = self._directory, self._options
+            self._open_bank = ForkedBank(
+                self._writer.set, lambda: Reader(directory, find(directory), options)
+            )
 
     # -- facts -------------------------------------------------------------------------------
 
@@ -445,7 +453,7 @@ class ParquetStorage(
     @property
     def piece_size(self) -> int:
         """Rows a piece."""
-        return self._bank.layout.piece_size
+        return int(self._bank.layout.piece_size)
 
     @property
     def _cached_pieces(self) -> dict[int, Any]:
@@ -851,6 +859,8 @@ class ParquetStorage(
             writer.sealer.close()
 
     def _let_go(self, *, remove: bool) -> None:
+        if isinstance(self._open_bank, ForkedBank):
+            self._open_bank.close()
         self._closed, self._open_bank = True, None
         self._drop_appender()
         if self._writer is not None:
