@@ -13,8 +13,6 @@ from unienv_data.testing.soak_buffer import soak_buffer
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [6, 12, 18, 20])
 def test_readers_beside_a_writer_of_a_storage(tmp_path: Path, seed: int) -> None:
-    # Of these seeds, the first three failed before pages shared by two pieces were guarded, before
-    # shortened storages were marked, and before the readers' cache could be entered in a race.
     report = soak(tmp_path, calls=60, seed=seed, readers=2, reads=60)
     assert report.faults == []
     assert report.commits >= 40
