@@ -237,10 +237,14 @@ def test_a_directory_of_another_program_that_we_take_over(tmp_path: Path) -> Non
 
 
 def test_a_page_of_two_pieces_is_kept_while_another_process_fills_one(tmp_path: Path) -> None:
-    make(tmp_path / "s", 12).close()
+    make(tmp_path / "s", 40).close()
     reader = opened(tmp_path / "s", cache_dir=tmp_path / "cache")
-    assert calls(reader) == [1] * 12
+    assert calls(reader) == [1] * 40
     bank = reader._bank
+    wide = bank.columns[[column.column.name for column in bank.columns].index("wide")]
+    for piece in range(2, 10):
+        with bank.locks.mutex, bank.locks.piece(piece):
+            bank._empty(piece)
     ready, go, done = os.pipe(), os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -259,8 +263,13 @@ def test_a_page_of_two_pieces_is_kept_while_another_process_fills_one(tmp_path: 
     os.waitpid(child, 0)
     for end in (*ready, *go, *done):
         os.close(end)
-    assert bank.columns[0].array[4:8].any()
-    assert calls(reader) == [1] * 12
+    assert wide.array[4:8].all()
+    assert calls(reader) == [1] * 40
+    # Once nobody fills a neighbour the page does go.
+    for piece in range(10):
+        with bank.locks.mutex, bank.locks.piece(piece):
+            bank._empty(piece)
+    assert not wide.array[:30].any()
     reader.close()
 
 
