@@ -6,6 +6,7 @@
         StorageClosedError          RuntimeError
         SegmentStateError           RuntimeError
         StorageLockedError          RuntimeError      another writer holds the directory
+        LockUnavailableError        OSError           the file system cannot keep a second one out
         CommitConflictError         RuntimeError      the directory changed under us
         ForkedWriterError           RuntimeError      a child process used its parent's writer
         RowIndexError               IndexError, AssertionError
@@ -42,6 +43,7 @@ __all__ = [
     "CorruptPieceError",
     "ForkedWriterError",
     "FormatError",
+    "LockUnavailableError",
     "ManifestError",
     "MissingColumnError",
     "MissingDependencyError",
@@ -82,6 +84,15 @@ class SegmentStateError(StorageError, RuntimeError, AssertionError):
 
 class StorageLockedError(StorageError, RuntimeError):
     """Another writer holds the directory: `pid`, `host`, `started` say who."""
+
+
+class LockUnavailableError(StorageError, OSError):
+    """The file system has no locks, or none that every machine which mounts it sees."""
+
+    @override
+    def __str__(self) -> str:
+        # OSError would print only its errno.
+        return str(self.args[0]) if self.args else ""
 
 
 class CommitConflictError(StorageError, RuntimeError):

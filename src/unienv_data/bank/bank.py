@@ -12,17 +12,24 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unienv_data.bank.alone import gather_alone
 from unienv_data.bank.columns import BankColumn, Taker, TextColumn, open_column
 from unienv_data.bank.locks import BankLocks
 from unienv_data.base.indexing import RowArray
-from unienv_data.errors import CorruptPieceError, StorageSpaceError
+from unienv_data.errors import (
+    CommitConflictError,
+    CorruptPieceError,
+    ForkedWriterError,
+    StorageSpaceError,
+)
 from unienv_data.format.codec import ColumnData, Texts
 from unienv_data.format.layout import Layout
 from unienv_data.format.schema import Schema
@@ -32,11 +39,13 @@ from unienv_data.io.mapped import PAGE, MappedFile
 __all__ = ["Bank", "PieceSource", "count_dirty"]
 
 _MAGIC = 0x314B_4E41_4255  # "UBANK1"
-_GATHER_ATTEMPTS = 1000
+_GATHER_ATTEMPTS = 16
+_FAULT_ATTEMPTS = 100
 _LEAST_PIECES = 64  # a page of records
 
 # Words of the header file.
-MAGIC, SCHEMA, BOOT, EVICTIONS, ORDER, RESIDENT = range(6)
+MAGIC, SCHEMA, BOOT, EVICTIONS, ORDER, RESIDENT, WRITES, GONE = range(8)
+# WRITES is odd while a writer overwrites rows, GONE says that it closed: for its forked children.
 
 # Words of a piece's record.
 _TAG, _ORDER, _DIRTY, _TEXT_BYTES, _CHANGED = range(5)
@@ -128,6 +137,8 @@ class Bank:
                 self.words[SCHEMA] = schema.fingerprint()
                 self.words[BOOT] = boot_number()
                 self.words[MAGIC] = _MAGIC
+            if exclusive:
+                self.words[GONE] = 0
         self.adopted = not create
         """Whether the files were there already."""
         self._reserved = reserved
@@ -235,10 +246,23 @@ class Bank:
 
     def after_fork(self) -> None:
         """In a child: flags may have been half written by a thread of the parent."""
+        self.locks.after_fork()
         self._forget()
+
+    @contextmanager
+    def overwriting(self) -> Iterator[None]:
+        """Tells forked children that rows which they may be reading are changing."""
+        words = self.words
+        words[WRITES] |= 1
+        try:
+            yield
+        finally:
+            words[WRITES] += 1
 
     def close(self, *, remove: bool = False) -> None:
         """Drops the mappings, and the files when asked."""
+        if self.exclusive and self._pid == os.getpid():
+            self.words[GONE] = 1
         for column in self.columns:
             column.close()
         self._ready = np.zeros(0, dtype=bool)
@@ -314,10 +338,12 @@ class Bank:
                 continue
             if self.words[EVICTIONS] == evictions:
                 return result
-        raise RuntimeError(  # pragma: no cover - other processes evict faster than we copy
-            "gather: the bank's budget is too small for the processes that share it; "
-            "raise cache_bytes"
-        )
+        # Other processes empty the bank faster than we copy.
+        rows = np.arange(index.start, index.stop) if isinstance(index, slice) else index
+        described = [(c, self.columns[c].column) for c in columns]
+        with self.locks.mutex:
+            found = gather_alone(self.source, self.layout, described, np.atleast_1d(rows))
+        return [values[0] for values in found] if isinstance(index, int) else found
 
     def _copy(self, index: int | slice | RowArray, columns: Sequence[int]) -> list[Any]:
         mine = self.columns
@@ -419,44 +445,61 @@ class Bank:
             columns: Columns wanted.
             keep: Pieces that must not be evicted for them.
         """
+        if self.exclusive and os.getpid() != self._pid:
+            raise ForkedWriterError("fault: this bank is the working set of another process")
         with self.locks.mutex:
             for piece in pieces.tolist():
                 self._fault_one(piece, columns, keep)
 
     def _fault_one(self, piece: int, columns: Sequence[int], keep: NDArray[np.int64]) -> None:
-        tag = 0 if self.exclusive else self.source.tag(piece)
-        with self.locks.piece(piece):
-            record = self.records[piece]
-            if not self.exclusive and record[_TAG] != tag:
-                if self.present[piece].any():
-                    self._empty(piece)
-                record[_TAG] = tag
-            missing = [c for c in columns if not self.present[piece, c]]
-            if missing:
-                start, stop = self.layout.bounds(piece, self._reserved)
-                width = sum(self.columns[c].row_bytes for c in missing) * (stop - start)
-                if self.words[RESIDENT] + width > self.budget_bytes:
-                    self.evict(width, keep)
-                data = self.source.load(piece, missing)
-                try:
-                    texts = self._fill(piece, start, missing, data)
-                except StorageSpaceError:
-                    # The disk is full, perhaps of clean pieces: rows can still be read.
-                    self.evict(self.budget_bytes, keep)
-                    texts = self._fill(piece, start, missing, data)
-                with self.locks.allocation():
-                    self.words[RESIDENT] += width + texts
-                    record[_TEXT_BYTES] += texts
-                    self.words[ORDER] += 1
-                    record[_ORDER] = self.words[ORDER]
-                record[_CHANGED] = self.source.changed_by(piece)
-                for c in missing:
-                    self.present[piece, c] = 1
-            if not self.exclusive:
-                # Whoever filled it, perhaps for a later snapshot than ours.
-                self.source.check_snapshot(piece, int(record[_CHANGED]))
-            self._known_tags[piece] = tag
-            self._mark_ready(piece)
+        for _ in range(_FAULT_ATTEMPTS):
+            tag = 0 if self.exclusive else self.source.tag(piece)
+            with self.locks.piece(piece):
+                if self._fault_tagged(piece, columns, keep, tag):
+                    return
+        raise CommitConflictError(
+            f"get: piece {piece} is replaced faster than it can be read; call refresh() and repeat",
+            found=piece,
+        )
+
+    def _fault_tagged(
+        self, piece: int, columns: Sequence[int], keep: NDArray[np.int64], tag: int
+    ) -> bool:
+        """Decodes a piece; False when its file is no longer the one that the tag is of."""
+        record = self.records[piece]
+        if not self.exclusive and record[_TAG] != tag:
+            if self.present[piece].any():
+                self._empty(piece)
+            record[_TAG] = tag
+        missing = [c for c in columns if not self.present[piece, c]]
+        if missing:
+            start, stop = self.layout.bounds(piece, self._reserved)
+            width = sum(self.columns[c].row_bytes for c in missing) * (stop - start)
+            if self.words[RESIDENT] + width > self.budget_bytes:
+                self.evict(width, keep)
+            data = self.source.load(piece, missing)
+            if not self.exclusive and self.source.tag(piece) != tag:
+                return False
+            try:
+                texts = self._fill(piece, start, missing, data)
+            except StorageSpaceError:
+                # The disk is full, perhaps of clean pieces: rows can still be read.
+                self.evict(self.budget_bytes, keep)
+                texts = self._fill(piece, start, missing, data)
+            with self.locks.allocation():
+                self.words[RESIDENT] += width + texts
+                record[_TEXT_BYTES] += texts
+                self.words[ORDER] += 1
+                record[_ORDER] = self.words[ORDER]
+            record[_CHANGED] = self.source.changed_by(piece)
+            for c in missing:
+                self.present[piece, c] = 1
+        if not self.exclusive:
+            # Whoever filled it, perhaps for a later snapshot than ours.
+            self.source.check_snapshot(piece, int(record[_CHANGED]))
+        self._known_tags[piece] = tag
+        self._mark_ready(piece)
+        return True
 
     def _fill(
         self, piece: int, start: int, columns: Sequence[int], data: list[ColumnData] | None
@@ -470,7 +513,7 @@ class Bank:
             # Rows without a value are read too, and reading a hole takes memory where the files
             # are in memory: allocated first, a full one is an error and no SIGBUS.
             self.back(piece)
-        if self.exclusive:
+        if self.exclusive or data is None:
             self._clear_stale(piece, columns)
         if data is None:
             return 0
@@ -550,7 +593,7 @@ class Bank:
         self.present[piece] = 0
         self._mark_absent(piece)
         start, stop = self.layout.bounds(piece, self._reserved)
-        left, right = self._empty_around(piece, start, stop)
+        first, last = self._around(piece, start, stop)
         with self.locks.allocation():
             # Before the first byte goes: readers compare this counter around their copy.
             if self._seen_evictions == self.words[EVICTIONS]:
@@ -560,25 +603,34 @@ class Bank:
             freed += int(self.records[piece, _TEXT_BYTES])
             self.records[piece, _TEXT_BYTES] = 0
             self.words[RESIDENT] = max(self.words[RESIDENT] - freed, 0)
-        for c in here:
-            self.columns[c].punch(start, stop, piece, left=left, right=right)
+        # Pages shared with neighbours go only if these hold nothing, and are not being filled.
+        with self.locks.try_run(first, piece) as left_is_ours:
+            first = self._empty_from(first, piece) if left_is_ours else piece
+            with self.locks.try_run(piece + 1, last + 1) as right_is_ours:
+                last = self._empty_to(last, piece) if right_is_ours else piece
+                left = self.layout.bounds(first, stop)[0]
+                right = self.layout.bounds(last, self._reserved)[1]
+                for c in here:
+                    self.columns[c].punch(start, stop, piece, left=left, right=right)
 
-    def _empty_around(self, piece: int, start: int, stop: int) -> tuple[int, int]:
-        """Rows around a piece that hold nothing: pages shared with them may go as well."""
-        first, last = piece, piece
-        count = len(self.present)
+    def _around(self, piece: int, start: int, stop: int) -> tuple[int, int]:
+        """First and last piece that may share a page with one."""
+        if not self.layout.is_uniform:
+            return piece, piece
         # A page holds at most PAGE rows of one byte, so no further neighbour can share it.
-        while first > 0 and start - self.layout.bounds(first, stop)[0] < PAGE:
-            if self.present[first - 1].any():
-                break
-            first -= 1
-        while last + 1 < count and self.layout.bounds(last, self._reserved)[1] - stop < PAGE:
-            if self.present[last + 1].any() or not self.layout.is_uniform:
-                break
-            last += 1
-        left = self.layout.bounds(first, stop)[0]
-        right = self.layout.bounds(last, self._reserved)[1]
-        return left, right
+        first = self.layout.piece_of(max(start - PAGE + 1, 0))
+        last = min(self.layout.piece_of(stop + PAGE - 2), len(self.present) - 1)
+        return min(first, piece), max(last, piece)
+
+    def _empty_from(self, first: int, piece: int) -> int:
+        """First of the absent pieces just before one."""
+        there = np.flatnonzero(self.present[first:piece].any(axis=1))
+        return first + int(there[-1]) + 1 if there.size else first
+
+    def _empty_to(self, last: int, piece: int) -> int:
+        """Last of the absent pieces just after one."""
+        there = np.flatnonzero(self.present[piece + 1 : last + 1].any(axis=1))
+        return piece + int(there[0]) if there.size else last
 
     # -- for the writer ----------------------------------------------------------------------
 
@@ -605,6 +657,14 @@ class Bank:
     def mark_clean(self, piece: int) -> None:
         """Says that a piece equals its file."""
         self.records[piece, _DIRTY] = CLEAN
+
+    def changed(self, piece: int) -> int:
+        """Commit that last changed rows which the piece's file had before, 0 for none known."""
+        return int(self.records[piece, _CHANGED])
+
+    def note_changed(self, piece: int, generation: int) -> None:
+        """Says which commit changed rows of a piece; survives the process."""
+        self.records[piece, _CHANGED] = generation
 
     def admit(self, piece: int, keep: NDArray[np.int64]) -> None:
         """Makes a piece present that has no file yet, or is about to be overwritten as a whole.

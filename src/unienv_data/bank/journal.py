@@ -235,6 +235,8 @@ class StorageLedger:
         self._growing = growing
         self.generation = 0
         """Last commit that carries this ledger."""
+        self.shortened = 0
+        """Last commit that took rows away."""
 
     @property
     def head(self) -> int:

@@ -7,6 +7,7 @@ first, the allocation lock inside it; never two piece locks, except by trying.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -42,7 +43,11 @@ class BankLocks:
         self.path = path
         self._key = str(path)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._pid = os.getpid()
+        self._held: set[int] = set()  # pieces; changed under the mutex
+
+    def after_fork(self) -> None:
+        """In a child: it holds none of its parent's locks."""
+        self._held.clear()
 
     @property
     def mutex(self) -> threading.RLock:
@@ -54,10 +59,36 @@ class BankLocks:
     def piece(self, piece: int) -> Iterator[None]:
         """Holds one piece; waits for it."""
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, piece)
+        self._held.add(piece)
         try:
             yield
         finally:
+            self._held.discard(piece)
             fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, piece)
+
+    @contextmanager
+    def try_run(self, start: int, stop: int) -> Iterator[bool]:
+        """Holds the pieces ``[start, stop)`` if no other process holds one of them.
+
+        Pieces that this process holds already stay held afterwards: giving a record lock back
+        would give back all that was taken of it.
+        """
+        held = sorted(piece for piece in self._held if start <= piece < stop)
+        starts, stops = [start, *(piece + 1 for piece in held)], [*held, stop]
+        runs = [run for run in zip(starts, stops, strict=True) if run[0] < run[1]]
+        taken = []
+        try:
+            for first, end in runs:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, end - first, first)
+                taken.append((first, end))
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+        try:
+            yield len(taken) == len(runs)
+        finally:
+            for first, end in taken:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, end - first, first)
 
     def try_piece(self, piece: int) -> bool:
         """Takes one piece unless another process holds it; undo with `release_piece`."""
@@ -65,10 +96,12 @@ class BankLocks:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, piece)
         except BlockingIOError:
             return False
+        self._held.add(piece)
         return True
 
     def release_piece(self, piece: int) -> None:
         """Gives a piece back."""
+        self._held.discard(piece)
         fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, piece)
 
     @contextmanager

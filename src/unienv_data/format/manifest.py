@@ -69,6 +69,8 @@ class Manifest:
     ledger: LedgerRecord | None = None
     writer: str = ""
     """Library and version that wrote it."""
+    shortened: int = 0
+    """Last commit that took rows away: a piece written after it says so in its footer."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Keys that this version does not know; they are kept."""
 
@@ -105,6 +107,12 @@ class Manifest:
         """A copy of the following generation."""
         return replace(self, generation=self.generation + 1, **changes)
 
+    def shorter(self, num_rows: int, **changes: Any) -> Manifest:
+        """A copy of the following generation with fewer rows."""
+        synced = min(self.synced_rows, num_rows)
+        changes = {"num_rows": num_rows, "synced_rows": synced, **changes}
+        return self.next(shortened=self.generation + 1, **changes)
+
     # -- JSON --------------------------------------------------------------------------------
 
     def dump(self) -> bytes:
@@ -125,6 +133,7 @@ class Manifest:
             "boot": self.boot,
             "is_materialized": self.is_materialized,
             "adopted_pieces": self.adopted_pieces,
+            "shortened": self.shortened,
             "ledger": None
             if self.ledger is None
             else {
@@ -183,6 +192,7 @@ class Manifest:
             boot=data.get("boot"),
             is_materialized=bool(data.get("is_materialized", True)),
             adopted_pieces=reader.count("adopted_pieces") if "adopted_pieces" in data else 0,
+            shortened=reader.count("shortened") if "shortened" in data else 0,
             ledger=_ledger(_Reader(ledger, path)) if isinstance(ledger, dict) else None,
             writer=str(data.get("writer", "")),
             extra={key: value for key, value in data.items() if key not in known},
@@ -204,6 +214,7 @@ _KEYS = (
     "boot",
     "is_materialized",
     "adopted_pieces",
+    "shortened",
     "ledger",
     "writer",
     "space",

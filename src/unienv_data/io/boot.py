@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import socket
+import time
 from pathlib import Path
 
-__all__ = ["boot_id", "boot_number", "host_name", "process_start"]
+__all__ = ["boot_id", "boot_number", "host_name", "process_start", "process_start_time"]
 
 
 @functools.lru_cache(maxsize=1)
@@ -44,3 +46,16 @@ def process_start(pid: int) -> int | None:
     # The second field is the command in parentheses and may hold spaces; the 22nd is the start.
     fields = text.rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 else None
+
+
+def process_start_time(pid: int) -> str | None:
+    """Start time of a process as UTC text, None when it is gone or unknown."""
+    ticks = process_start(pid)
+    try:
+        uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    if ticks is None:
+        return None
+    seconds = time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -21,7 +21,7 @@ from unienv_data.errors import (
 )
 from unienv_data.io.atomic import space_error
 from unienv_data.replay_buffer.ledger import SharedLedger, VolatileLedger
-from unienv_data.replay_buffer.loading import BufferState, bind, resolve_state
+from unienv_data.replay_buffer.loading import BufferState, bind, resolve_state, settled_state
 from unienv_data.replay_buffer.metadata import (
     METADATA_NAME,
     BufferMetadata,
@@ -157,9 +157,11 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
             storage: Any = self.storage
             if storage.is_mutable or self._cache_path is None or self._parent is not None:
                 return len(self)
+            # The file first: it may lag behind the rows, never the other way round.
+            metadata = BufferMetadata.read(self._cache_path)
             if hasattr(storage, "refresh"):
                 storage.refresh()
-            state = resolve_state(BufferMetadata.read(self._cache_path), storage)
+            state = settled_state(self._cache_path, metadata, storage)
             maintained = state.segments is not None
             self._ledger.reset(state.head, state.tail, state.segments or [], maintained)
             return len(self)

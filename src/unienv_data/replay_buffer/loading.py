@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 from unienv_data.base.capabilities import Ledger, supports_ledger
@@ -13,7 +14,9 @@ from unienv_data.replay_buffer.segments import Segment, clip, from_physical
 from unienv_interface.space import DictSpace, Space
 from unienv_interface.space.space_utils.serialization_utils import json_to_space
 
-__all__ = ["BufferState", "bind", "resolve_space", "resolve_state"]
+__all__ = ["BufferState", "bind", "resolve_space", "resolve_state", "settled_state"]
+
+_LOOKS = 5  # at a buffer whose writer has dropped rows and not described the rest yet
 
 
 class BufferState(NamedTuple):
@@ -51,11 +54,40 @@ def resolve_state(
         head, tail = ledger.head, ledger.tail
         if ledger.knows_segments:
             segments = ledger.segments() if ledger.maintained else None
+        elif segments is not None and is_outdated(metadata, storage):
+            segments = []  # of rows that are gone
     if capacity is None:
         head, tail = min(head, len(storage)), 0
     else:
         tail = max(min(tail, head), head - capacity)
     return BufferState(head, tail, None if segments is None else clip(segments, tail, head))
+
+
+def is_outdated(metadata: BufferMetadata, storage: SpaceStorage[Any, Any, Any, Any, Any]) -> bool:
+    """Whether rows were taken away since the file was written: their numbers name others now."""
+    mark = metadata.ledger
+    if mark is None or not supports_ledger(storage):
+        return False
+    return bool(getattr(storage.ledger, "shortened", 0) > mark.generation)  # type: ignore[attr-defined]
+
+
+def settled_state(
+    path: str | os.PathLike[str], metadata: BufferMetadata, storage: Any
+) -> BufferState:
+    """The state of a buffer that a writer may be changing.
+
+    Args:
+        path: The buffer's directory.
+        metadata: Its file, read before the storage was opened or moved on.
+        storage: Its storage.
+    """
+    for _ in range(_LOOKS):
+        if storage.is_mutable or not is_outdated(metadata, storage):
+            break
+        # The writer cleared the buffer between our two looks.
+        metadata = BufferMetadata.read(path)
+        storage.refresh()
+    return resolve_state(metadata, storage)
 
 
 def bind(storage: SpaceStorage[Any, Any, Any, Any, Any], state: BufferState) -> tuple[Ledger, bool]:

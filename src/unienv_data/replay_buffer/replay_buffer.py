@@ -27,7 +27,7 @@ from unienv_data.errors import (
 )
 from unienv_data.io.atomic import space_error
 from unienv_data.replay_buffer.durable_batch import DurableBatch, shared_segments_error
-from unienv_data.replay_buffer.loading import BufferState, resolve_space, resolve_state
+from unienv_data.replay_buffer.loading import BufferState, resolve_space, settled_state
 from unienv_data.replay_buffer.metadata import (
     BufferMetadata,
 )
@@ -189,7 +189,7 @@ class ReplayBuffer(DurableBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRN
                 metadata.storage_path_relative,
                 cache_path=path,
                 multiprocessing=multiprocessing,
-                state=resolve_state(metadata, storage),
+                state=settled_state(path, metadata, storage),
             )
         except BaseException:
             storage.close()

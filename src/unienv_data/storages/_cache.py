@@ -14,6 +14,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,7 +104,9 @@ def _private_root(root: Path) -> Path:
 
 def _enter(directory: Path) -> tuple[Path, int]:
     while True:
-        directory.mkdir(mode=0o700, exist_ok=True)
+        # Not `mkdir(exist_ok=True)`, which fails when the last user deletes it meanwhile.
+        with suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
         try:
             users = os.open(directory / "users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:

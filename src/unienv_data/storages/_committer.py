@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -165,7 +166,8 @@ class Committer:
         self.syncs = syncs
         """Whether anything is synced at all (`durability="power"`)."""
         self._unsynced: set[str] = set()
-        self._serial = itertools.count()
+        # Not from 0: a reader may still look for what an earlier writer staged.
+        self._serial = itertools.count(time.time_ns())
 
     # -- opening -----------------------------------------------------------------------------
 
@@ -181,7 +183,10 @@ class Committer:
         committer._remove_litter()
         believed = trusted(manifest, directory)
         if believed is not manifest:
-            committer.write_manifest(believed.next())
+            same = believed.num_rows == manifest.num_rows
+            committer.write_manifest(
+                manifest.next() if same else manifest.shorter(believed.num_rows)
+            )
             committer.remove_pieces_beyond(believed.num_rows)
         return committer
 
@@ -213,6 +218,9 @@ class Committer:
         # A number of its own: two threads may encode one piece at the same time.
         path = self.directory / staged_name(piece, next(self._serial))
         write_aside(path, data, sync=sync and self.syncs)
+        # Readers tell versions apart by it, and the kernel's clock may stand still for 4 ms.
+        now = time.time_ns()
+        os.utime(path, ns=(now, now))
         return path
 
     def sync_staged(self, paths: Iterable[Path]) -> None:

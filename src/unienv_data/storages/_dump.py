@@ -46,7 +46,7 @@ def dump(manifest: Manifest, pieces: PieceFiles, target: Path) -> None:
     with _locked(target):
         if before is not None:
             Committer.recover(target, syncs=True)
-        copy = _copied(manifest, pieces)
+        copy = _copied(manifest, pieces, before)
         committer = Committer(target, before if before is not None else copy, syncs=True)
         staged: list[tuple[int, Path]] = []
         try:
@@ -81,7 +81,7 @@ def _check_target(manifest: Manifest, target: Path) -> Manifest | None:
 def _locked(target: Path) -> Iterator[None]:
     work = target / WORK_NAME
     work.mkdir(exist_ok=True)
-    lock = WriterLock(work / "lock", "dumps")
+    lock = WriterLock(work / "lock", "dumps", any_file_system=True)
     try:
         yield
     finally:
@@ -93,7 +93,7 @@ def _locked(target: Path) -> Iterator[None]:
                 shutil.rmtree(work, ignore_errors=True)
 
 
-def _copied(manifest: Manifest, pieces: PieceFiles) -> Manifest:
+def _copied(manifest: Manifest, pieces: PieceFiles, before: Manifest | None) -> Manifest:
     """The manifest of the copy: equal pieces, everything synced."""
     if manifest.uuid is None or not pieces.layout.is_uniform:
         manifest = replace(
@@ -102,6 +102,10 @@ def _copied(manifest: Manifest, pieces: PieceFiles) -> Manifest:
             space=valid_json(space_to_json(manifest.schema.to_space())),
             adopted_pieces=0,
         )
+    if before is not None:
+        # Its readers have seen other rows under these names.
+        generation = max(before.generation, manifest.generation) + 1
+        manifest = replace(manifest, generation=generation, shortened=generation)
     return replace(manifest, synced_rows=manifest.num_rows, boot=boot_id())
 
 
@@ -145,6 +149,6 @@ def _part(data: ColumnData, start: int, stop: int) -> ColumnData:
 
 def _stage(committer: Committer, copy: Manifest, piece: int, data: list[ColumnData]) -> Path:
     rows = len(data[0].codes) if isinstance(data[0], Texts) else len(data[0])
-    footer = Footer(copy.uuid or "", piece, rows, copy.generation)
+    footer = Footer(copy.uuid or "", piece, rows, copy.generation, copy.shortened)
     encoded = encode(copy.schema, data, footer, copy.compression)
     return committer.stage(piece, encoded, sync=True)

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from unienv_data.errors import CommitConflictError, MissingPieceError
-from unienv_data.format.codec import ColumnData, Texts
+from unienv_data.errors import (
+    CommitConflictError,
+    CorruptPieceError,
+    FormatError,
+    MissingPieceError,
+)
+from unienv_data.format.codec import ColumnData, Footer, Texts
 from unienv_data.format.decode import decode
 from unienv_data.format.layout import Layout, piece_path
 from unienv_data.format.manifest import Manifest
+from unienv_data.storages._committer import read_manifest
 
 __all__ = ["PieceFiles"]
 
@@ -32,18 +38,21 @@ class PieceFiles:
         self.manifest = manifest
         self.layout = layout
         self.overlay: dict[int, Path] = {}
-        self.changed: dict[int, int] = {}
-        """Commit that last changed rows a piece already had, by piece, as its footer says."""
+        self._changed = 0
         self._files = files
+
+    def _places(self, piece: int) -> list[Path]:
+        """Where a piece may be now: its rename may happen between two looks."""
+        if self._files is not None:
+            return [self._files[piece]]
+        final = piece_path(self.directory, piece)
+        staged = self.overlay.get(piece)
+        return [final] if staged is None else [staged, final]
 
     def path(self, piece: int) -> Path:
         """Where a piece is now."""
-        if self._files is not None:
-            return self._files[piece]
-        staged = self.overlay.get(piece)
-        if staged is not None and staged.exists():
-            return staged
-        return piece_path(self.directory, piece)
+        places = self._places(piece)
+        return next((place for place in places[:-1] if place.exists()), places[-1])
 
     def counted(self, piece: int) -> int:
         """Rows of a piece that the manifest counts."""
@@ -54,18 +63,20 @@ class PieceFiles:
         """See `PieceSource`: a number that differs for another file, or another content of it."""
         if not self._has_file(piece):
             return 0
-        path = self.path(piece)
-        try:
-            status = os.stat(path)
-        except FileNotFoundError as error:
-            start, stop = self.layout.bounds(piece, self.manifest.num_rows)
-            raise MissingPieceError(
-                f"{path} is missing: rows {start} to {stop} cannot be read; restore it from a copy",
-                path=str(path),
-                rows=(start, stop),
-            ) from error
-        mixed = hash((status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev))
-        return (mixed & (2**62 - 1)) | 1
+        for path in self._places(piece):
+            try:
+                status = os.stat(path)
+            except FileNotFoundError:
+                continue
+            mixed = hash((status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev))
+            return (mixed & (2**62 - 1)) | 1
+        self._check_shortened(piece)
+        start, stop = self.layout.bounds(piece, self.manifest.num_rows)
+        raise MissingPieceError(
+            f"{path} is missing: rows {start} to {stop} cannot be read; restore it from a copy",
+            path=str(path),
+            rows=(start, stop),
+        )
 
     def _has_file(self, piece: int) -> bool:
         has_columns = bool(self.manifest.schema.stored)
@@ -75,38 +86,69 @@ class PieceFiles:
         """See `PieceSource`."""
         if not self._has_file(piece):
             return None
-        path = self.path(piece)
+        try:
+            data, footer = self._decode(piece, columns)
+        except (MissingPieceError, CorruptPieceError):
+            self._check_shortened(piece)
+            raise
+        if self.manifest.is_foreign:
+            self._check_still_foreign(piece)
+        ours = footer is not None and footer.uuid == self.manifest.uuid
+        self._changed = footer.changed if footer is not None and ours else 0
+        return data
+
+    def _decode(self, piece: int, columns: Sequence[int]) -> tuple[list[ColumnData], Footer | None]:
         schema = self.manifest.schema
         wanted = [schema.columns[number] for number in columns]
-        data, footer = decode(
-            path,
-            wanted,
-            self.counted(piece),
-            self.manifest.uuid if piece >= self.manifest.adopted_pieces else None,
-            piece if self._files is None else None,
-        )
-        ours = footer is not None and footer.uuid == self.manifest.uuid
-        if footer is not None and ours and footer.changed:
-            self.changed[piece] = footer.changed
-        else:
-            self.changed.pop(piece, None)  # most pieces: nothing is kept of them
-        return data
+        places = self._places(piece)
+        for path in places:
+            try:
+                return decode(
+                    path,
+                    wanted,
+                    self.counted(piece),
+                    self.manifest.uuid if piece >= self.manifest.adopted_pieces else None,
+                    piece if self._files is None else None,
+                )
+            except MissingPieceError:
+                if path == places[-1]:
+                    raise
+        raise AssertionError(places)
+
+    def _check_shortened(self, piece: int) -> None:
+        """Says so when a piece is missing, or too short, since rows were taken away."""
+        if self._files is not None:
+            return
+        try:
+            now = read_manifest(self.directory)[0]
+        except (OSError, FormatError):
+            return
+        if now.uuid != self.manifest.uuid or now.shortened > self.manifest.generation:
+            raise self._conflict(piece, now.generation)
+
+    def _check_still_foreign(self, piece: int) -> None:
+        """A writer of ours takes a foreign manifest over before it changes any piece."""
+        if self._files is None and not read_manifest(self.directory)[0].is_foreign:
+            raise self._conflict(piece, 1)
 
     def changed_by(self, piece: int) -> int:
         """See `PieceSource`."""
-        return self.changed.get(piece, 0)
+        return self._changed
 
     def check_snapshot(self, piece: int, changed: int) -> None:
         """See `PieceSource`: a snapshot is never shown mixed with later rows."""
         if changed > self.manifest.generation:
-            path = self.path(piece)
-            raise CommitConflictError(
-                f"{path} was rewritten by commit {changed}, this storage was opened at commit "
-                f"{self.manifest.generation}; call refresh() to see the new rows",
-                path=str(path),
-                expected=self.manifest.generation,
-                found=changed,
-            )
+            raise self._conflict(piece, changed)
+
+    def _conflict(self, piece: int, commit: int) -> CommitConflictError:
+        path = piece_path(self.directory, piece)
+        return CommitConflictError(
+            f"get: {path} was changed by commit {commit}, this storage shows commit "
+            f"{self.manifest.generation}; call refresh() to see the new rows",
+            path=str(path),
+            expected=self.manifest.generation,
+            found=commit,
+        )
 
 
 def clip(data: ColumnData, rows: int) -> ColumnData:

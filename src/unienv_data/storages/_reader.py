@@ -77,6 +77,11 @@ class FixedLedger:
         """Commit of the snapshot."""
         return self._reader.manifest.generation
 
+    @property
+    def shortened(self) -> int:
+        """Last commit that took rows away."""
+        return self._reader.manifest.shortened
+
     def segments(self) -> list[tuple[int, int]]:
         """Nothing: the owner's file has them."""
         return []
@@ -151,10 +156,14 @@ class Reader:
                 f"refresh: {self.directory} holds other columns now; open it anew",
                 path=str(self.directory),
             )
-        moved = found.manifest.uuid != self.manifest.uuid
+        moved = (found.manifest.uuid, found.manifest.piece_size) != (
+            self.manifest.uuid,
+            self.manifest.piece_size,
+        )
         self._follow(found)
         if moved:
             self.close()
+            self.layout = self.pieces.layout = found.layout
             self._place = find_place(self._key(), self._bytes(), self._options)
             self.bank = self._open_bank()
         else:

@@ -74,6 +74,7 @@ class Sealer:
         with self._changed:
             self._queue.clear()
             self._error = None
+            self._changed.notify_all()  # another thread may wait for the queue to be empty
 
     def drain(self) -> None:
         """Waits until the queue is empty, nothing is being sealed, and the manifest followed."""

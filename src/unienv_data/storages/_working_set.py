@@ -6,6 +6,7 @@ Methods are called with the storage's lock held.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ class WorkingSet:
         self.words = self.journal.words
         self.ledger = StorageLedger(self.journal, growing=self.growing)
         self.ledger.generation = manifest.generation
+        self.ledger.shortened = manifest.shortened
         self._versions: dict[int, int] = {}
         self._compact_at: dict[int, int] = {}
 
@@ -128,7 +130,8 @@ class WorkingSet:
         """Finishes the call that was in flight, and forgets what was never counted."""
         words = self.words
         self.bank.set_rows(max(words[ROWS], self.bank.rows))
-        self.journal.apply(self.bank)
+        with self.bank.overwriting():
+            self.journal.apply(self.bank)
         words[ACTIVE] = -1
         if not self.growing:
             if words[HEAD] < words[TAIL]:
@@ -175,8 +178,9 @@ class WorkingSet:
         new_rows = max(rows, last) if self.growing else -1
         if overwrites:
             self.journal.record(where, staged, rows=new_rows, head=head, tail=tail)
-        for column, data in zip(self.bank.columns, staged, strict=True):
-            column.put(where, data)
+        with self.bank.overwriting() if overwrites else nullcontext():
+            for column, data in zip(self.bank.columns, staged, strict=True):
+                column.put(where, data)
         self.journal.settle(new_rows, head, tail)
         for piece in touched:
             self.touch(piece)
@@ -254,7 +258,8 @@ class WorkingSet:
             if stored <= self._compact_at.get(piece, _TEXT_BYTES):
                 continue
             start, stop = self.layout.bounds(piece, self.bank.rows)
-            alive = sum(column.compact(piece, start, stop) for column in texts)
+            with self.bank.overwriting():
+                alive = sum(column.compact(piece, start, stop) for column in texts)
             self.bank.note_texts(piece, alive - stored)
             # A multiple of what is alive: the work a byte written stays the same.
             self._compact_at[piece] = max(_TEXT_BYTES, 3 * alive)
@@ -273,6 +278,10 @@ class WorkingSet:
 
     def clear_beyond(self, rows: int) -> None:
         """Makes bank rows beyond the counted ones read as zeros again."""
+        with self.bank.overwriting():
+            self._clear_beyond(rows)
+
+    def _clear_beyond(self, rows: int) -> None:
         size = self.layout.piece_size
         first = self.layout.count(rows)
         for piece in np.flatnonzero(self.bank.present.any(axis=1)).tolist():

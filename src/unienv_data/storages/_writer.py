@@ -247,11 +247,8 @@ class Writer:
 
     def _publish_shorter(self, rows: int) -> None:
         manifest = self.manifest
-        synced = min(manifest.synced_rows, rows)
-        self.committer.write_manifest(
-            manifest.next(num_rows=rows, synced_rows=synced, ledger=self._ledger_record(rows))
-        )
-        self.set.pieces.manifest = self.committer.manifest
+        self.committer.write_manifest(manifest.shorter(rows, ledger=self._ledger_record(rows)))
+        self._committed()
         self.committer.remove_pieces_beyond(rows)
         self.committer.keep_synced()
         if rows % self.layout.piece_size:
@@ -311,8 +308,10 @@ class Writer:
     def _snapshot(self, piece: int, generation: int) -> tuple[list[ColumnData], Footer]:
         start, stop = self.layout.bounds(piece, self.rows)
         data = self.set.view(piece)
-        rewritten = self.bank.dirty_state(piece) == REWRITTEN
-        changed = generation if rewritten else self.set.pieces.changed.get(piece, 0)
+        if self.bank.dirty_state(piece) == REWRITTEN:
+            changed = generation
+        else:
+            changed = max(self.bank.changed(piece), self.manifest.shortened)
         uuid = self.manifest.uuid or ""
         return data, Footer(uuid, piece, stop - start, generation, changed)
 
@@ -342,6 +341,7 @@ class Writer:
     def _committed(self) -> None:
         self.set.pieces.manifest = self.committer.manifest
         self.ledger.generation = self.committer.manifest.generation
+        self.ledger.shortened = self.committer.manifest.shortened
 
     def _ledger_record(self, rows: int) -> LedgerRecord | None:
         if not self.ledger.is_bound:
@@ -393,11 +393,10 @@ class Writer:
             self.committer.sync_pieces()
             self.committer.write_manifest(target)
         for piece in dirty:
+            if replaces:
+                self.bank.note_changed(piece, generation)
             self.bank.mark_clean(piece)
         self._placed.clear()
-        if replaces:
-            for piece in dirty:
-                self.set.pieces.changed[piece] = generation
         self._committed()
         self.committer.keep_synced()
         self._last_flush = time.monotonic()

@@ -51,6 +51,7 @@ from unienv_data.storages._arguments import (
 )
 from unienv_data.storages._column_view import ColumnView
 from unienv_data.storages._dump import dump
+from unienv_data.storages._forked import ForkedBank
 from unienv_data.storages._opening import (
     Found,
     check_capacity,
@@ -314,7 +315,8 @@ class ParquetStorage(
         self._options = options
         self._read_only = read_only
         self._closed = True  # until it is open
-        self._open_bank: Bank | None = None
+        # A `Bank`; in a forked child of a writer a `ForkedBank`.
+        self._open_bank: Any = None
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._segment_start: int | None = None
@@ -372,7 +374,7 @@ class ParquetStorage(
                 )
 
     @property
-    def _bank(self) -> Bank:
+    def _bank(self) -> Any:
         bank = self._open_bank
         if bank is None:
             self._check_open()
@@ -406,8 +408,14 @@ class ParquetStorage(
         """In a child: its parent's threads do not exist, and may have held the lock."""
         self._lock = threading.RLock()
         self._drop_appender()  # its rows are the parent's to write
-        if self._open_bank is not None:
-            self._open_bank.after_fork()
+        bank = self._open_bank
+        if bank is not None:
+            bank.after_fork()
+        if self._writer is not None and isinstance(bank, Bank):
+            directory, options = self._directory, self._options
+            self._open_bank = ForkedBank(
+                self._writer.set, lambda: Reader(directory, find(directory), options)
+            )
 
     # -- facts -------------------------------------------------------------------------------
 
@@ -448,7 +456,7 @@ class ParquetStorage(
     @property
     def piece_size(self) -> int:
         """Rows a piece."""
-        return self._bank.layout.piece_size
+        return int(self._bank.layout.piece_size)
 
     @property
     def _cached_pieces(self) -> dict[int, Any]:
@@ -507,10 +515,11 @@ class ParquetStorage(
         """Rows of some columns, by their numbers; the caller holds the lock."""
         bank = self._bank
         if type(index) is np.ndarray and index.dtype is _INT64 and index.ndim == 1:
-            found = bank.take_ready(index, columns, self._length)
+            found: list[Any] | None = bank.take_ready(index, columns, self._length)
             if found is not None:
                 return found
-        return bank.gather(normalize(index, self._length, self._place), columns)
+        gathered: list[Any] = bank.gather(normalize(index, self._length, self._place), columns)
+        return gathered
 
     def refresh(self) -> int:
         """Moves a read-only storage to the newest commit, and gives its number of rows."""
@@ -862,6 +871,8 @@ class ParquetStorage(
             writer.sealer.close()
 
     def _let_go(self, *, remove: bool) -> None:
+        if isinstance(self._open_bank, ForkedBank):
+            self._open_bank.close()
         self._closed, self._open_bank = True, None
         self._drop_appender()
         if self._writer is not None:
