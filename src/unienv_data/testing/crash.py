@@ -26,11 +26,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from unienv_data.storages.parquet import ParquetStorage
-from unienv_data.testing.actions import SPACE, Action, choose, perform, replay
-from unienv_data.testing.oracle import Oracle, assert_batches_equal
+from unienv_data.testing.oracle import Oracle, assert_batches_equal, take
+from unienv_data.testing.strategies import batch_of, box
+from unienv_interface.backends.numpy import NumpyComputeBackend as B
+from unienv_interface.space import BinarySpace, DictSpace, TextSpace
 
 __all__ = ["KillReport", "kill_repeatedly"]
+
+SPACE = DictSpace(
+    B,
+    {
+        "x": box("float32", (5,)),
+        "t": TextSpace(B, 12),
+        "u": box("uint8", ()),
+        "b": BinarySpace(B, (2,)),
+    },
+)
+
+Action = list[Any]
+"""``["extend", rows, seed]``, ``["append", rows, seed, row]``, ``["set", rows, seed]``, ..."""
 
 
 @dataclass
@@ -46,16 +63,77 @@ class KillReport:
     """One line each, with the seed that repeats it."""
 
 
+def _batch(seed: int, count: int) -> Any:
+    return batch_of(SPACE, count, np.random.default_rng(seed))
+
+
+def _choose(rng: random.Random, length: int, capacity: int | None) -> Action:
+    chance, seed = rng.random(), rng.randrange(1 << 30)
+    if capacity is not None:
+        if chance < 0.85:
+            return ["set", [rng.randrange(capacity) for _ in range(rng.randrange(1, 30))], seed]
+        return ["flush"]
+    if chance < 0.35 or length == 0:
+        return ["extend", rng.randrange(1, 40), seed]
+    if chance < 0.6:
+        return ["append", rng.randrange(1, 10), seed]
+    if chance < 0.8:
+        return ["set", [rng.randrange(length) for _ in range(rng.randrange(1, 12))], seed]
+    if chance < 0.87:
+        return ["shrink", rng.randrange(1, length + 1) if rng.random() < 0.3 else 1]
+    return ["flush"] if chance < 0.99 else ["clear"]
+
+
+def _replay(oracle: Oracle, action: Action) -> None:
+    """What an action does to the rows."""
+    kind = action[0]
+    if kind == "extend":
+        start = len(oracle)
+        oracle.grow(action[1])
+        oracle.set_rows(list(range(start, start + action[1])), _batch(action[2], action[1]))
+    elif kind == "append":
+        start = len(oracle)
+        oracle.grow(1)
+        oracle.set_rows([start], take(_batch(action[2], action[1]), [action[3]]))
+    elif kind == "set":
+        oracle.set_rows(action[1], _batch(action[2], len(action[1])))
+    elif kind == "shrink":
+        oracle.shrink(action[1])
+    elif kind == "clear":
+        oracle.shrink(len(oracle))
+
+
 def _work(path: Path, pipe: int, seed: int, capacity: int | None, options: dict[str, Any]) -> None:
     """The child: acts until it is killed."""
     rng = random.Random(seed)
     storage = ParquetStorage.load_from(path, SPACE, read_only=False, **options)
 
+    def announced(action: Action, call: Any, *arguments: Any) -> None:
+        os.write(pipe, json.dumps(action).encode() + b"\n")
+        call(*arguments)
+        os.write(pipe, b"done\n")
+
+    def extend(count: int, batch: Any) -> None:
+        storage.extend_length(count)
+        storage.set(slice(len(storage) - count, len(storage)), batch)
+
     while True:
-        for action in choose(rng, len(storage), capacity):
-            os.write(pipe, json.dumps(action).encode() + b"\n")
-            perform(storage, action)
-            os.write(pipe, b"done\n")
+        action = _choose(rng, len(storage), capacity)
+        kind = action[0]
+        if kind == "append":
+            batch = _batch(action[2], action[1])
+            for row in range(action[1]):
+                sample = take(batch, row)
+                announced([*action, row], storage.append_row, len(storage), sample)
+        elif kind == "extend":
+            announced(action, extend, action[1], _batch(action[2], action[1]))
+        elif kind == "set":
+            values = _batch(action[2], len(action[1]))
+            announced(action, storage.set, np.array(action[1]), values)
+        elif kind == "shrink":
+            announced(action, storage.shrink_length, action[1])
+        else:
+            announced(action, getattr(storage, kind))
 
 
 def _live(
@@ -155,12 +233,12 @@ def kill_repeatedly(
                 done, pending = _live(path, seconds, run * lives + life, capacity, options)
                 report.kills += 1
                 for action in done:
-                    replay(oracle, action)
+                    _replay(oracle, action)
                 states = [oracle]
                 if pending is not None:
                     report.in_flight += 1
                     states.append(copy.deepcopy(oracle))
-                    replay(states[1], pending)
+                    _replay(states[1], pending)
                 oracle = _check(path, states, options, clean=rng.random() < 0.5)
                 report.finished += oracle is not states[0]
         except Exception as error:  # noqa: BLE001 - reported with the seed that repeats it
