@@ -172,15 +172,23 @@ class Committer:
     # -- opening -----------------------------------------------------------------------------
 
     @classmethod
-    def recover(cls, directory: Path, *, syncs: bool) -> Committer:
-        """Takes over a directory for writing: finishes a half-done commit, removes litter."""
+    def recover(cls, directory: Path, *, syncs: bool, was_left: bool = True) -> Committer:
+        """Takes over a directory for writing: finishes a half-done commit, removes litter.
+
+        Args:
+            directory: The directory.
+            syncs: Whether anything is synced at all.
+            was_left: Whether a writer may have left files there. After a clean close there is
+                nothing to look for, and listing 100,000 pieces would cost a call each thousand.
+        """
         manifest, record = read_manifest(directory)
         committer = cls(directory, manifest, syncs=syncs)
         if record is not None:
             committer._finish(record)
         elif not _parses(directory):
             committer.write_manifest(manifest)  # it was torn: the last synced one takes its place
-        committer._remove_litter()
+        if was_left or record is not None:
+            committer._remove_litter()
         believed = trusted(manifest, directory)
         if believed is not manifest:
             same = believed.num_rows == manifest.num_rows

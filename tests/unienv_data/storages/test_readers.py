@@ -13,6 +13,7 @@ import pytest
 
 from unienv_data.bank import bank as bank_module
 from unienv_data.errors import CommitConflictError, CorruptPieceError, MissingPieceError
+from unienv_data.format.decode import decode
 from unienv_data.format.layout import MANIFEST_NAME
 from unienv_data.replay_buffer import ReplayBuffer
 from unienv_data.storages import _cache, _pieces
@@ -48,7 +49,8 @@ def opened(path: Path, **options: Any) -> ParquetStorage:
 
 def calls(storage: ParquetStorage, index: slice = slice(None)) -> list[int]:
     where = np.arange(len(storage))[index]
-    return check_rows(where, storage.get(where)).tolist()
+    found: list[int] = check_rows(where, storage.get(where)).tolist()
+    return found
 
 
 # -- shortened storages ----------------------------------------------------------------------
@@ -122,8 +124,7 @@ def test_a_piece_replaced_between_a_look_and_its_decoding(
     storage = make(tmp_path / "s", 8)
     cache = {"cache_dir": tmp_path / "cache"}
     reader = opened(tmp_path / "s", **cache)
-    decode = _pieces.decode
-    replaced = []
+    replaced: list[bool] = []
 
     def late(*arguments: Any) -> Any:
         if not replaced:

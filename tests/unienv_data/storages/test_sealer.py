@@ -3,6 +3,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import pytest
+
 from unienv_data.storages._sealer import Sealer
 
 
@@ -42,12 +44,9 @@ def test_pieces_are_sealed_in_order_and_errors_are_raised_once() -> None:
             sealer.drain()
     sealer.drain()
     assert sealed == [0, 1, 2, 3]
-    try:
+    with pytest.raises(OSError, match="full") as caught:
         sealer.raise_error()
-    except OSError as raised:
-        assert raised is error
-    else:
-        raise AssertionError("the error was swallowed")
+    assert caught.value is error
     sealer.raise_error()
     sealer.close()
     assert not sealer.submit(5)
