@@ -125,8 +125,15 @@ class Bank:
             if create:
                 self._wipe()
             reserved = self._reserved_rows(rows)
-            self._records_file = MappedFile(directory / "pieces", PAGE, create=True)
-            self._present_file = MappedFile(directory / "present", PAGE, create=True)
+            # As long as they have to be at once: opening costs the same for any number of pieces.
+            pieces = self.layout.count(rows) + 1
+            stored = max(len(schema.columns), 1)
+            self._records_file = MappedFile(
+                directory / "pieces", max(pieces * _RECORD_WORDS * 8, PAGE), create=True
+            )
+            self._present_file = MappedFile(
+                directory / "present", max(pieces * stored, PAGE), create=True
+            )
             self.columns: list[BankColumn] = [
                 open_column(
                     column, directory, number, reserved, self.locks, layout.piece_size, create=True

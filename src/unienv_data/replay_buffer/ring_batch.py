@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from unienv_data.base.storage import SpaceStorage
 from unienv_data.base.views import as_numpy_index
 from unienv_data.errors import (
     CapacityError,
+    CommitConflictError,
     ReadOnlyError,
     SegmentStateError,
     StorageArgumentError,
@@ -36,6 +38,8 @@ from unienv_interface.backends import (
 from unienv_interface.backends.numpy import NumpyComputeBackend
 
 __all__ = ["CLOSED", "RingBatch", "check_position", "index_with_offset", "live_batches"]
+
+_ATTEMPTS = 100
 
 live_batches: weakref.WeakSet[RingBatch[Any, Any, Any, Any, Any]] = weakref.WeakSet()
 """Every buffer and view of this process."""
@@ -187,6 +191,34 @@ class RingBatch(BatchBase[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]
         rows = to_physical(normalize(index, count, "the buffer"), tail, capacity)
         return native_rows(storage, rows)
 
+    def _read(self, read: Callable[[Any], Any], index: Any) -> Any:
+        if self._capacity is None or self._pid == os.getpid():
+            return read(self._place(index))
+        if not isinstance(self._writer, LedgerWriter):
+            return read(self._place(index))
+        return self._read_beside_parent(read, index, self._capacity)
+
+    def _read_beside_parent(self, read: Callable[[Any], Any], index: Any, capacity: int) -> Any:
+        """In a forked child: the parent may give rows up and write over them meanwhile."""
+        ledger, storage = self._ledger, self.storage
+        if storage.backend is not NumpyComputeBackend:
+            index = as_numpy_index(storage.backend, index)
+        for _ in range(_ATTEMPTS):
+            tail = ledger.tail
+            rows = normalize(index, ledger.head - tail, "the buffer")
+            found = read(native_rows(storage, to_physical(rows, tail, capacity)))
+            if isinstance(rows, slice):
+                oldest = rows.start
+            else:
+                oldest = int(np.min(rows)) if np.size(rows) else capacity
+            # A row is given up before its place is written over.
+            if ledger.tail <= tail + oldest:
+                return found
+        raise CommitConflictError(
+            "get: the parent process gives rows up faster than they can be read; open the buffer "
+            "read-only in this process"
+        )
+
     @override
     def get_at(self, idx: Any) -> Any:
         """Reads samples.
@@ -202,7 +234,7 @@ class RingBatch(BatchBase[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]
             RowIndexError: A row lies outside the buffer.
         """
         with self._lock:
-            return self.storage.get(self._place(idx))
+            return self._read(self.storage.get, idx)
 
     @override
     def get_at_with_metadata(self, idx: Any) -> tuple[Any, dict[str, Any] | None]:
@@ -215,7 +247,7 @@ class RingBatch(BatchBase[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGType]
         storage: Any = self.storage
         if supports_flattened(storage):
             with self._lock:
-                return storage.get_flattened(self._place(idx))
+                return self._read(storage.get_flattened, idx)
         return self._flattened(idx, self.get_at(idx))
 
     @override

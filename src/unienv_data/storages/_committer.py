@@ -13,7 +13,8 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -172,15 +173,23 @@ class Committer:
     # -- opening -----------------------------------------------------------------------------
 
     @classmethod
-    def recover(cls, directory: Path, *, syncs: bool) -> Committer:
-        """Takes over a directory for writing: finishes a half-done commit, removes litter."""
+    def recover(cls, directory: Path, *, syncs: bool, was_left: bool = True) -> Committer:
+        """Takes over a directory for writing: finishes a half-done commit, removes litter.
+
+        Args:
+            directory: The directory.
+            syncs: Whether anything is synced at all.
+            was_left: Whether a writer may have left files there. After a clean close there is
+                nothing to look for, and listing 100,000 pieces would cost a call each thousand.
+        """
         manifest, record = read_manifest(directory)
         committer = cls(directory, manifest, syncs=syncs)
         if record is not None:
             committer._finish(record)
         elif not _parses(directory):
             committer.write_manifest(manifest)  # it was torn: the last synced one takes its place
-        committer._remove_litter()
+        if was_left or record is not None:
+            committer._remove_litter()
         believed = trusted(manifest, directory)
         if believed is not manifest:
             same = believed.num_rows == manifest.num_rows
@@ -220,7 +229,8 @@ class Committer:
         write_aside(path, data, sync=sync and self.syncs)
         # Readers tell versions apart by it, and the kernel's clock may stand still for 4 ms.
         now = time.time_ns()
-        os.utime(path, ns=(now, now))
+        with suppress(OSError):  # some file systems keep no such times
+            os.utime(path, ns=(now, now))
         return path
 
     def sync_staged(self, paths: Iterable[Path]) -> None:
@@ -245,8 +255,18 @@ class Committer:
                 working set, and stands in if this one does not survive a power loss.
         """
         sync = sync and self.syncs
-        replace_file(self.directory / MANIFEST_NAME, manifest.dump(), sync=sync)
+        with self._claimed(manifest):
+            replace_file(self.directory / MANIFEST_NAME, manifest.dump(), sync=sync)
         self.manifest = manifest
+
+    @contextmanager
+    def _claimed(self, manifest: Manifest) -> Iterator[None]:
+        """Never uses the number of a commit again that failed: a reader may have seen it."""
+        try:
+            yield
+        except BaseException:
+            self.manifest = replace(self.manifest, generation=manifest.generation)
+            raise
 
     def keep_synced(self) -> None:
         """Keeps a synced copy of the manifest in the working set, for growth after it."""
@@ -257,8 +277,9 @@ class Committer:
     def commit(self, staged: Sequence[tuple[int, Path]], manifest: Manifest) -> None:
         """Replaces pieces and the manifest as one step. The staged files must be synced."""
         record = CommitRecord([(path.name, piece) for piece, path in staged], manifest.dump())
-        replace_file(self.directory / COMMIT_NAME, record.dump(), sync=self.syncs)
-        self._finish(record)
+        with self._claimed(manifest):
+            replace_file(self.directory / COMMIT_NAME, record.dump(), sync=self.syncs)
+            self._finish(record)
         self.manifest = manifest
 
     def remove_pieces_beyond(self, rows: int) -> None:

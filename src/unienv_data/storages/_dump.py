@@ -119,6 +119,7 @@ def _even(pieces: PieceFiles, manifest: Manifest, piece_size: int) -> Iterator[l
         loaded = pieces.load(piece, every)
         if loaded is None:
             continue
+        pieces.check_snapshot(piece, pieces.changed_by(piece))
         data = [clip(values, counted) for values in loaded]
         if rest is not None:
             data = [_joined(a, b) for a, b in zip(rest, data, strict=True)]

@@ -181,7 +181,7 @@ class WorkingSet:
         with self.bank.overwriting() if overwrites else nullcontext():
             for column, data in zip(self.bank.columns, staged, strict=True):
                 column.put(where, data)
-        self.journal.settle(new_rows, head, tail)
+            self.journal.settle(new_rows, head, tail)
         for piece in touched:
             self.touch(piece)
         self.window.shut()

@@ -76,7 +76,10 @@ class Writer:
         self.pid = os.getpid()
         self._work = directory / WORK_NAME
         try:
-            self._work.mkdir(exist_ok=True)
+            self._work.mkdir()
+            self._was_left = False
+        except FileExistsError:
+            self._was_left = True
         except OSError as error:
             raise space_error(error, self._work, "open for writing") from error
         self.lock = WriterLock(self._work / "lock", "open for writing")
@@ -91,7 +94,9 @@ class Writer:
 
     def _open(self, prepare: Callable[[Manifest], Manifest]) -> None:
         self.committer = Committer.recover(
-            self.directory, syncs=self._options.durability == "power"
+            self.directory,
+            syncs=self._options.durability == "power",
+            was_left=self._was_left,
         )
         found = self.committer.manifest
         manifest = prepare(found)

@@ -18,6 +18,7 @@ import pytest
 
 from unienv_data.errors import CommitConflictError, ForkedWriterError, StorageClosedError
 from unienv_data.io.lock import WriterLock, writer_is_alive
+from unienv_data.replay_buffer import ReplayBuffer
 from unienv_data.storages.parquet import ParquetStorage
 from unienv_data.testing.soak import SPACE, check_rows, rows_of_call
 
@@ -167,6 +168,56 @@ def test_a_child_sees_no_row_half_overwritten(tmp_path: Path) -> None:
     os.write(done[1], b"x")
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     writer.close()
+    for end in (*ready, *done):
+        os.close(end)
+
+
+@pytest.mark.parametrize("how", ["append", "extend"])
+def test_a_child_of_a_ring_sees_rows_in_order_while_the_parent_goes_round(
+    tmp_path: Path, how: str
+) -> None:
+    buffer: Any = ReplayBuffer.create(
+        ParquetStorage, SPACE, cache_path=tmp_path / "b", capacity=60, piece_size=16
+    )
+    buffer.extend(rows_of_call(np.arange(60), 1))
+    ready, done = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.set_blocking(done[0], False)
+            os.write(ready[1], b"x")
+            seen, refused = set(), 0
+            while True:
+                try:
+                    found = buffer.get_at(slice(20, 59))
+                    first = int(found["row"][0])
+                    check_rows(first + np.arange(39), found)
+                    seen.add(first)
+                except CommitConflictError:
+                    refused += 1
+                try:
+                    os.read(done[0], 1)
+                    break
+                except BlockingIOError:
+                    continue
+            assert len(seen) > 1
+            code = 0
+        finally:
+            os._exit(code)
+    os.read(ready[0], 1)
+    for turn in range(600):
+        first = 60 + turn * 5
+        batch = rows_of_call(np.arange(first, first + 5), 2)
+        if how == "extend":
+            buffer.extend(batch)
+        else:
+            for place in range(5):
+                buffer.append({name: values[place] for name, values in batch.items()})
+            buffer.mark_segment_end()
+    os.write(done[1], b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    buffer.close()
     for end in (*ready, *done):
         os.close(end)
 

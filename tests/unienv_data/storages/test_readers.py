@@ -14,7 +14,7 @@ import pytest
 from unienv_data.bank import bank as bank_module
 from unienv_data.errors import CommitConflictError, CorruptPieceError, MissingPieceError
 from unienv_data.format.decode import decode
-from unienv_data.format.layout import MANIFEST_NAME
+from unienv_data.format.layout import MANIFEST_NAME, piece_path
 from unienv_data.replay_buffer import ReplayBuffer
 from unienv_data.storages import _cache, _pieces
 from unienv_data.storages._committer import Committer
@@ -177,6 +177,48 @@ def test_a_commit_that_is_finished_after_the_open(
     assert not list((tmp_path / "s").glob(".part-*"))
     assert calls(reader) == [2] * 8
     reader.close()
+
+
+def test_the_number_of_a_commit_that_failed_half_way_is_not_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = make(tmp_path / "s", 8)
+    storage.set(slice(0, 8), rows(0, 8, 2))
+    with monkeypatch.context() as patch:
+
+        def stop(self: Committer, record: Any) -> None:
+            for name, piece in record.renames:
+                os.replace(self.directory / name, piece_path(self.directory, piece))
+            raise OSError(5, "Input/output error")
+
+        patch.setattr(Committer, "_finish", stop)
+        with pytest.raises(OSError, match="Input"):
+            storage.flush()
+    reader = opened(tmp_path / "s")
+    assert calls(reader, slice(0, 4)) == [2] * 4
+    storage.set(slice(4, 8), rows(4, 8, 3))
+    storage.flush()
+    with pytest.raises(CommitConflictError):
+        reader.get(5)
+    reader.refresh()
+    assert calls(reader) == [2] * 4 + [3] * 4
+    reader.close()
+    storage.close()
+
+
+def test_a_snapshot_is_copied_as_it_was_or_not_at_all(tmp_path: Path) -> None:
+    storage = make(tmp_path / "s", 12)
+    reader = opened(tmp_path / "s")
+    storage.set(slice(8, 12), rows(8, 12, 2))
+    storage.flush()
+    with pytest.raises(CommitConflictError):
+        reader.dumps(tmp_path / "copy")
+    reader.refresh()
+    reader.dumps(tmp_path / "copy")
+    with opened(tmp_path / "copy") as copy:
+        assert calls(copy) == [1] * 8 + [2] * 4
+    reader.close()
+    storage.close()
 
 
 def test_a_dump_replaced_by_another(tmp_path: Path) -> None:

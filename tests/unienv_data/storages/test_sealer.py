@@ -44,8 +44,9 @@ def test_pieces_are_sealed_in_order_and_errors_are_raised_once() -> None:
             sealer.drain()
     sealer.drain()
     assert sealed == [0, 1, 2, 3]
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(OSError, match="full") as caught:
         sealer.raise_error()
+    assert caught.value is error
     sealer.raise_error()
     sealer.close()
     assert not sealer.submit(5)
