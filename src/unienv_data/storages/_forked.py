@@ -8,7 +8,7 @@ row that is being overwritten or emptied.
 
 from __future__ import annotations
 
-import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +26,8 @@ from unienv_data.storages._working_set import WorkingSet
 __all__ = ["ForkedBank"]
 
 _ATTEMPTS = 10_000
+_PAUSE_S = 20e-6
+_LONGEST_WRITE_S = 30.0
 
 
 class ForkedBank:
@@ -59,9 +61,9 @@ class ForkedBank:
         words = self._bank.words
         pieces = self._bank._pieces(index)
         for _ in range(_ATTEMPTS):
+            self._wait_for_the_writer()
             seen = (words[WRITES], words[EVICTIONS])
-            if words[WRITES] % 2 and not words[GONE]:
-                os.sched_yield()
+            if seen[0] % 2 and not words[GONE]:
                 continue
             if seen != self._seen:
                 self._forget_texts(seen)
@@ -80,6 +82,20 @@ class ForkedBank:
             "get: the parent process overwrites rows faster than they can be read; open the "
             "directory read-only in this process"
         )
+
+    def _wait_for_the_writer(self) -> None:
+        """Waits while the parent overwrites; it may have been stopped in the middle of it."""
+        words = self._bank.words
+        deadline = 0.0
+        while words[WRITES] % 2 and not words[GONE]:
+            now = time.monotonic()
+            deadline = deadline or now + _LONGEST_WRITE_S
+            if now > deadline:
+                raise CommitConflictError(
+                    "get: the parent process stopped while it was overwriting rows; open the "
+                    "directory read-only in this process"
+                )
+            time.sleep(_PAUSE_S)
 
     def _forget_texts(self, seen: tuple[int, int]) -> None:
         self._seen = seen
