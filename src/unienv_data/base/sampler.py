@@ -68,11 +68,13 @@ class BatchSampler(
             batch_size: Samples a batch.
 
         Raises:
-            StorageArgumentError: `batch_size` is not positive.
+            StorageArgumentError: `batch_size` is no positive int.
         """
-        if batch_size < 1:
+        is_int = hasattr(batch_size, "__index__") and not isinstance(batch_size, bool)
+        if not is_int or batch_size < 1:
             raise StorageArgumentError(
-                f"{type(self).__name__}: batch_size should be at least 1, got {batch_size}",
+                f"{type(self).__name__}: batch_size should be an int of at least 1, "
+                f"got {batch_size!r}",
                 found=batch_size,
             )
         super().__init__(single_space, single_metadata_space)

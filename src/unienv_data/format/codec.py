@@ -68,8 +68,10 @@ ColumnData = NDArray[Any] | Texts
 """The rows of one column."""
 
 
-def check_compression(compression: Compression, columns: Sequence[Column]) -> str | None:
+def check_compression(compression: Any, columns: Sequence[Column]) -> str | None:
     """Says what is wrong with a compression argument, or None when it is fine."""
+    if compression is not None and not isinstance(compression, (str, Mapping)):
+        return f"compression should be a codec, a mapping or None, got {compression!r}"
     codecs = (
         [compression]
         if isinstance(compression, str)

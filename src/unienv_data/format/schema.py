@@ -290,6 +290,8 @@ class Schema:
         Raises:
             UnsupportedSpaceError: Nested, of another kind, or of another array backend.
         """
+        if not isinstance(space, Space):
+            raise UnsupportedSpaceError(f"{place}: expects a space, got {space!r}")
         if space.backend is not NumpyComputeBackend:
             raise UnsupportedSpaceError(
                 f"{place}: stores numpy arrays, got a space of backend {space.backend}; "

@@ -20,6 +20,7 @@ from unienv_data.errors import (
     StorageExistsError,
 )
 from unienv_data.io.atomic import space_error
+from unienv_data.io.paths import absolute
 from unienv_data.replay_buffer.ledger import SharedLedger, VolatileLedger
 from unienv_data.replay_buffer.loading import BufferState, bind, resolve_state, settled_state
 from unienv_data.replay_buffer.metadata import (
@@ -132,24 +133,43 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
             if self._parent is not None:
                 raise ReadOnlyError("dumps: this is a view of a column; dump the whole buffer")
             self._require_no_run("dumps")
-            target = Path(path)
+            target = absolute(path)
             is_own = self._cache_path is not None and (
                 os.path.realpath(target) == os.path.realpath(self._cache_path)
             )
             if is_own and not self.storage.is_mutable:
                 return  # a reader never writes into the data set
-            if (target / METADATA_NAME).exists() and BufferMetadata.peek(target) is None:
-                raise StorageExistsError(
-                    f"dumps: {target / METADATA_NAME} describes something else; choose another "
-                    "directory or delete it",
-                    path=str(target),
-                )
+            if not is_own:
+                self._check_target(target)
             try:
                 target.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise space_error(error, target, "dumps") from error
             self.storage.dumps(resolve_inside(target, self._storage_path_relative))
             self._write_metadata(target, sync=True)
+
+    def _check_target(self, target: Path) -> None:
+        """Refuses to dump anywhere but into a new or empty directory, or an earlier dump."""
+        own = self._cache_path
+        if (
+            own is not None
+            and Path(os.path.realpath(own)) in Path(os.path.realpath(target)).parents
+        ):
+            raise StorageExistsError(
+                f"dumps: {target} lies inside this buffer's directory {own}; choose another",
+                path=str(target),
+            )
+        known = {METADATA_NAME, self._storage_path_relative}
+        others = set(os.listdir(target)) - known if target.is_dir() else set()
+        others = {name for name in others if not name.startswith(f".{METADATA_NAME}")}
+        is_dump = BufferMetadata.peek(target) is not None
+        if others or (target.is_dir() and os.listdir(target) and not is_dump):
+            what = f"{sorted(others)[0]!r}" if others else "something else"
+            raise StorageExistsError(
+                f"dumps: {target} holds {what}; choose an absent or empty directory, or an earlier "
+                "dump of this buffer",
+                path=str(target),
+            )
 
     def refresh(self) -> int:
         """Moves a read-only buffer to the newest flush, and gives its number of samples."""

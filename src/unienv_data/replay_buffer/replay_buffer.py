@@ -26,6 +26,7 @@ from unienv_data.errors import (
     StorageExistsError,
 )
 from unienv_data.io.atomic import space_error
+from unienv_data.io.paths import absolute
 from unienv_data.replay_buffer.durable_batch import DurableBatch, shared_segments_error
 from unienv_data.replay_buffer.loading import BufferState, resolve_space, settled_state
 from unienv_data.replay_buffer.metadata import (
@@ -102,6 +103,7 @@ class ReplayBuffer(DurableBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRN
         relative = "storage" + (storage_cls.single_file_ext or "")
         path, is_new = None, False
         if cache_path is not None:
+            cache_path = absolute(cache_path)
             is_new = _make_directory(cache_path)
             path = os.path.join(cache_path, relative)
         try:
@@ -162,6 +164,7 @@ class ReplayBuffer(DurableBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRN
             ManifestError: `metadata.json` is damaged or describes something else.
             SchemaMismatchError: The space differs from the stored one.
         """
+        path = absolute(path)
         metadata = BufferMetadata.read(path)
         space: Any = resolve_space(
             metadata,

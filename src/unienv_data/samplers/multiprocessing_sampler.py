@@ -53,7 +53,7 @@ class MultiprocessingSampler(
         ],
         n_workers: int = 4,
         n_buffers: int = 8,
-        ctx: BaseContext | None = None,
+        ctx: BaseContext | str | None = None,
         doze_time: float = 0.005,
         daemon: bool | None = None,
         shared_memory: bool = False,
@@ -64,7 +64,7 @@ class MultiprocessingSampler(
             sampler: Sampler to run; unless workers are forked it is pickled.
             n_workers: Number of processes.
             n_buffers: Batches of one kind that are read ahead.
-            ctx: A multiprocessing context, None for the platform's.
+            ctx: A multiprocessing context or the name of a start method, None for the platform's.
             doze_time: Seconds between two looks at whether the workers live, while waiting.
             daemon: Whether workers end with this process; None means that they do.
             shared_memory: Pass numpy arrays through shared memory instead of pipes.
@@ -95,7 +95,7 @@ class MultiprocessingSampler(
         self._pool: WorkerPool | None = WorkerPool(
             sampler,
             n_workers,
-            ctx or multiprocessing.get_context(),
+            _context(ctx),
             daemon=daemon is None or daemon,
             poll_s=doze_time,
             share=shared_memory,
@@ -255,3 +255,17 @@ class MultiprocessingSampler(
             pool, self._pool = self._pool, None
             if pool is not None:
                 pool.close()
+
+
+def _context(ctx: Any) -> Any:
+    if ctx is not None and not isinstance(ctx, str):
+        return ctx
+    try:
+        return multiprocessing.get_context(ctx)
+    except ValueError:
+        known = multiprocessing.get_all_start_methods()
+        raise StorageArgumentError(
+            f"MultiprocessingSampler: ctx should be one of {known}, got {ctx!r}",
+            expected=known,
+            found=ctx,
+        ) from None

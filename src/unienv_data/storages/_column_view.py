@@ -87,7 +87,7 @@ class ColumnView(SpaceStorage[Any, Any, Any, Any, Any]):
         parent = self._parent
         with parent._lock:
             parent._write_half("set")
-            rows = normalize(index, len(parent), parent._place)
+            rows = normalize(index, len(parent), str(parent._directory))
             whole = parent._schema.pack(parent._bank.gather(rows, parent._columns))
             whole[self._name] = value
             parent.set(rows, whole)

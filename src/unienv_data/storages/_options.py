@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,21 +17,28 @@ _SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DEFAULT_BANK_BYTES = 64 << 30
 
 
-def _environment_bytes(name: str) -> int | None:
-    text = os.environ.get(name)
-    if text is None:
-        return None
+def parse_bytes(text: str, name: str) -> int:
+    """Bytes of a text such as ``2G`` or ``512MiB``.
+
+    Raises:
+        StorageArgumentError: It is none; `name` says what was given.
+    """
     digits = text.strip().lower().removesuffix("ib").removesuffix("b")
     suffix = digits[-1:] if digits[-1:].isalpha() else ""
     number = digits[: len(digits) - len(suffix)]
     try:
         return int(float(number) * _SUFFIXES[suffix])
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, OverflowError):
         raise StorageArgumentError(
-            f"environment variable {name} should be a number of bytes such as 2G, got {text!r}",
+            f"{name} should be a number of bytes such as 2G, got {text!r}",
             expected="bytes",
             found=text,
         ) from None
+
+
+def _environment_bytes(name: str) -> int | None:
+    text = os.environ.get(name)
+    return None if text is None else parse_bytes(text, f"environment variable {name}")
 
 
 def _memory_bytes() -> int:
@@ -48,7 +56,8 @@ class Options:
     """Keyword arguments of `create` and `load_from` that are this library's own.
 
     Attributes:
-        cache_bytes: Memory for decoded rows of a read-only storage. Default: environment variable
+        cache_bytes: Memory for decoded rows of a read-only storage, in bytes or as a text such as
+            ``"2G"``. Default: environment variable
             `UNIENV_DATA_CACHE_BYTES`, then a quarter of the machine's memory.
         bank_bytes: Disk for decoded rows. Default: `UNIENV_DATA_BANK_BYTES`, then 64 GiB or half
             of what is free where the bank lies, whichever is less.
@@ -59,8 +68,8 @@ class Options:
         flush_interval_s: A segment end flushes when the last flush is longer ago than this.
     """
 
-    cache_bytes: int | None = None
-    bank_bytes: int | None = None
+    cache_bytes: int | str | None = None
+    bank_bytes: int | str | None = None
     cache_dir: str | os.PathLike[str] | None = None
     work_dir: str | os.PathLike[str] | None = None
     durability: str = "power"
@@ -75,8 +84,14 @@ class Options:
             )
         for name in ("cache_bytes", "bank_bytes"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or int(value) < 0):
-                raise StorageArgumentError(f"{name} should not be negative, got {value!r}")
+            if isinstance(value, str):
+                object.__setattr__(self, name, parse_bytes(value, name))
+            elif value is not None and (not isinstance(value, numbers.Real) or value < 0):
+                raise StorageArgumentError(
+                    f"{name} should be a number of bytes or a text such as '2G', got {value!r}",
+                    expected="bytes",
+                    found=value,
+                )
         if not self.flush_interval_s >= 0:
             raise StorageArgumentError(
                 f"flush_interval_s should not be negative, got {self.flush_interval_s!r}"
@@ -92,14 +107,14 @@ class Options:
     def memory_budget(self) -> int:
         """Bytes of memory for decoded rows."""
         if self.cache_bytes is not None:
-            return self.cache_bytes
+            return int(self.cache_bytes)
         from_environment = _environment_bytes("UNIENV_DATA_CACHE_BYTES")
         return _memory_bytes() // 4 if from_environment is None else from_environment
 
     def disk_budget(self, directory: Path) -> int:
         """Bytes of disk for decoded rows in a bank below `directory`."""
         if self.bank_bytes is not None:
-            return self.bank_bytes
+            return int(self.bank_bytes)
         from_environment = _environment_bytes("UNIENV_DATA_BANK_BYTES")
         if from_environment is not None:
             return from_environment

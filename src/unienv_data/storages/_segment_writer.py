@@ -77,7 +77,13 @@ class ParquetSegmentWriter(SegmentWriter[Any, Any, Any, Any, Any]):
 
     @property
     def batch(self) -> Any:
-        """The samples so far, as one batch; views of this writer's arrays."""
+        """The samples so far, as one batch; views of this writer's arrays.
+
+        Raises:
+            SegmentStateError: The writer was committed or aborted.
+        """
+        if self._is_over:
+            raise SegmentStateError("batch: this segment writer was committed or aborted")
         values = []
         for array in self._arrays:
             if isinstance(array, list):
@@ -106,4 +112,5 @@ class ParquetSegmentWriter(SegmentWriter[Any, Any, Any, Any, Any]):
 
     def _end(self) -> None:
         self._is_finished = self._is_over = True
+        self._count = 0
         self._arrays = [[] if isinstance(array, list) else array[:0] for array in self._arrays]

@@ -41,6 +41,7 @@ from unienv_data.format.layout import MANIFEST_NAME, Layout
 from unienv_data.format.manifest import Manifest
 from unienv_data.format.schema import DEFAULT_KEY, Schema
 from unienv_data.io.atomic import replace_file, space_error
+from unienv_data.io.paths import absolute
 from unienv_data.storages._appender import Appender
 from unienv_data.storages._arguments import (
     KEEP,
@@ -154,7 +155,7 @@ class ParquetStorage(
         }
         self._open(
             single_instance_space,
-            Path(storage_dir),
+            absolute(storage_dir),
             capacity=capacity,
             read_only=read_only,
             options=Options(),
@@ -203,7 +204,7 @@ class ParquetStorage(
             raise StorageArgumentError(
                 "create: cache_path is needed: the directory of the data set", expected="a path"
             )
-        directory = Path(cache_path)
+        directory = absolute(cache_path)
         manifest = new_manifest(single_instance_space, directory, capacity, piece_size, compression)
         check_target(directory)
         try:
@@ -251,7 +252,7 @@ class ParquetStorage(
         self = cls.__new__(cls)
         self._open(
             single_instance_space,
-            Path(path),
+            absolute(path),
             capacity=capacity,
             read_only=read_only,
             options=options,
@@ -272,7 +273,7 @@ class ParquetStorage(
             space: the complete one where the directory describes it, else the widest one of the
             columns' dtypes and shapes.
         """
-        found = find_raw(Path(path))
+        found = find_raw(absolute(path))
         manifest = found.manifest
         capacity = manifest.num_rows if manifest.capacity is None else manifest.capacity
         space: Any = stored_space(manifest)
@@ -287,7 +288,7 @@ class ParquetStorage(
         """
         from unienv_data.replay_buffer.replay_buffer import ReplayBuffer
 
-        directory = Path(path)
+        directory = absolute(path)
         found = find_raw(directory)
         space: Any = stored_space(found.manifest)
         storage = ParquetStorage.__new__(ParquetStorage)
@@ -518,7 +519,9 @@ class ParquetStorage(
             found: list[Any] | None = bank.take_ready(index, columns, self._length)
             if found is not None:
                 return found
-        gathered: list[Any] = bank.gather(normalize(index, self._length, self._place), columns)
+        gathered: list[Any] = bank.gather(
+            normalize(index, self._length, str(self._directory)), columns
+        )
         return gathered
 
     def refresh(self) -> int:
@@ -565,7 +568,7 @@ class ParquetStorage(
         """
         with self._lock:
             writer = self._write_half("set")
-            rows = normalize(index, self._length, self._place)
+            rows = normalize(index, self._length, str(self._directory))
             place = f"set {self._place}"
             if isinstance(rows, int):
                 values = _as_batch(self._schema.check_row(value, place))
@@ -836,7 +839,7 @@ class ParquetStorage(
         Raises:
             StorageExistsError: The target holds something else.
         """
-        target = Path(path)
+        target = absolute(path)
         if os.path.realpath(target) == os.path.realpath(self._directory):
             self.flush()
             return
@@ -850,8 +853,8 @@ class ParquetStorage(
     def close(self) -> None:
         """Flushes a writable storage and lets the directory go. May be called twice.
 
-        If flushing fails the storage stays open, so that the call can be repeated; if its
-        directory was removed there is nothing to flush.
+        If flushing fails the storage stays open, so that the call can be repeated. If its
+        directory was removed or moved, a `RuntimeWarning` says that rows were not written.
         """
         writer = self._writer
         if not self._closed and writer is not None and writer.pid == os.getpid():
@@ -860,7 +863,7 @@ class ParquetStorage(
             if self._closed:
                 return
             if writer is not None:
-                if writer.pid == os.getpid() and (self._directory / MANIFEST_NAME).exists():
+                if writer.pid == os.getpid() and self._is_in_place(writer):
                     writer.flush()
                 self._let_go(remove=True)
             elif self._reader is not None:
@@ -869,6 +872,20 @@ class ParquetStorage(
                 self._reader.close()
         if writer is not None and writer.pid == os.getpid():
             writer.sealer.close()
+
+    def _is_in_place(self, writer: Writer) -> bool:
+        """Whether the directory is still there; says so when rows cannot be written any more."""
+        if (self._directory / MANIFEST_NAME).exists():
+            return True
+        if writer.has_unflushed_rows:
+            warnings.warn(
+                f"close: {self._directory} was removed or moved while it was being written; rows "
+                "that were not flushed are not in its pieces. If it was moved, open it there with "
+                "read_only=False: they are in its working set",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return False
 
     def _let_go(self, *, remove: bool) -> None:
         if isinstance(self._open_bank, ForkedBank):
