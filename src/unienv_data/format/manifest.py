@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import uuid as uuid_module
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from unienv_data.errors import ManifestError, UnsupportedVersionError
+from unienv_data.format.checked import parse_object, sealed
 from unienv_data.format.codec import Compression
 from unienv_data.format.schema import Column, Schema
 from unienv_interface.backends.numpy import NumpyComputeBackend
@@ -136,7 +138,7 @@ class Manifest:
             "space": self.space,
         }
         data.update({key: value for key, value in self.extra.items() if key not in data})
-        return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
+        return (json.dumps(sealed(data), indent=2, allow_nan=False) + "\n").encode()
 
     @classmethod
     def parse(cls, text: bytes, path: str) -> Manifest:
@@ -146,12 +148,7 @@ class Manifest:
             ManifestError: No JSON object, or a key is missing or of the wrong type.
             UnsupportedVersionError: Written by a newer major version.
         """
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise ManifestError(f"{path} is no JSON text ({error})", path=path) from error
-        if not isinstance(data, dict):
-            raise ManifestError(f"{path} holds no JSON object", path=path)
+        data = parse_object(text, path, f"`unienv-data repair {os.path.dirname(path)}` rebuilds it")
         version = data.get("format_version")
         if version is not None and str(version).split(".")[0] != FORMAT_VERSION.split(".")[0]:
             raise UnsupportedVersionError(

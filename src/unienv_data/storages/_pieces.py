@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from unienv_data.errors import CommitConflictError, MissingPieceError
-from unienv_data.format.codec import ColumnData, Texts
+from unienv_data.errors import CommitConflictError, CorruptPieceError, MissingPieceError
+from unienv_data.format.codec import ColumnData, Footer, Texts
 from unienv_data.format.decode import decode
 from unienv_data.format.layout import Layout, piece_path
 from unienv_data.format.manifest import Manifest
 
-__all__ = ["PieceFiles"]
+__all__ = ["PieceFiles", "check_renamed", "clip"]
 
 
 class PieceFiles:
@@ -85,6 +85,8 @@ class PieceFiles:
             self.manifest.uuid if piece >= self.manifest.adopted_pieces else None,
             piece if self._files is None else None,
         )
+        if piece in self.overlay:
+            check_renamed(path, piece, footer, self.manifest.generation)
         ours = footer is not None and footer.uuid == self.manifest.uuid
         if footer is not None and ours and footer.changed:
             self.changed[piece] = footer.changed
@@ -107,6 +109,23 @@ class PieceFiles:
                 expected=self.manifest.generation,
                 found=changed,
             )
+
+
+def check_renamed(path: Path, piece: int, footer: Footer | None, generation: int) -> None:
+    """A piece that an unfinished commit names is the new one, staged or renamed.
+
+    Raises:
+        CorruptPieceError: It is an older one: the staged file is lost.
+    """
+    if footer is None or footer.generation < generation:
+        found = None if footer is None else footer.generation
+        raise CorruptPieceError(
+            f"{path}: commit {generation} replaces piece {piece}, but its new file is lost and the "
+            f"old one is of commit {found}; `unienv-data repair {path.parent}` sets the commit aside",
+            path=str(path),
+            expected=generation,
+            found=found,
+        )
 
 
 def clip(data: ColumnData, rows: int) -> ColumnData:

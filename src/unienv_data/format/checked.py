@@ -1,0 +1,81 @@
+"""JSON objects that carry a checksum of themselves, so that no changed number is believed.
+
+The checksum is the CRC-32 of the parsed object without that key, so a program that only lays the
+text out anew keeps it; `docs/format.md` says how it is computed.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from unienv_data.errors import ManifestError
+
+__all__ = ["CHECKSUM_KEY", "parse_object", "sealed"]
+
+CHECKSUM_KEY = "checksum"
+"""Last key of a checked object."""
+
+_PREFIX = "crc32:"
+
+
+def _digest(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, separators=(",", ":"))
+    return f"{_PREFIX}{zlib.crc32(text.encode()):08x}"
+
+
+def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The object with its checksum as last key."""
+    plain = {key: value for key, value in data.items() if key != CHECKSUM_KEY}
+    return {**plain, CHECKSUM_KEY: _digest(plain)}
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        raise ValueError("a key appears twice")
+    return data
+
+
+def parse_object(text: bytes, path: str, remedy: str, *, required: bool = False) -> dict[str, Any]:
+    """Parses a JSON object, verifies its checksum and leaves it out.
+
+    Args:
+        text: The file's bytes.
+        path: For errors.
+        remedy: For errors: what the reader may do.
+        required: Whether an object without checksum is damaged; those of the original library,
+            and of version 1.0, have none.
+
+    Raises:
+        ManifestError: No JSON object, a key that appears twice, or another checksum.
+    """
+    try:
+        data = json.loads(text, object_pairs_hook=_distinct)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"{path} is no JSON text ({error}); {remedy}", path=path) from error
+    if not isinstance(data, dict):
+        raise ManifestError(f"{path} holds no JSON object; {remedy}", path=path)
+    claimed = data.pop(CHECKSUM_KEY, None)
+    if claimed is None:
+        # A key of ours whose name is damaged would switch the check off.
+        if required or any(
+            isinstance(value, str) and value.startswith(_PREFIX) for value in data.values()
+        ):
+            raise ManifestError(f"{path} lacks its checksum; {remedy}", path=path)
+        return data
+    try:
+        found = _digest(data)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"{path} cannot be verified ({error}); {remedy}", path=path) from error
+    if claimed != found:
+        raise ManifestError(
+            f"{path} was changed since it was written: its checksum is {claimed!r:.40}, its "
+            f"content has {found!r}; {remedy}",
+            path=path,
+            expected=claimed,
+            found=found,
+        )
+    return data
