@@ -8,7 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from unienv_data.errors import CommitConflictError, CorruptPieceError, MissingPieceError
+from unienv_data.errors import (
+    CommitConflictError,
+    CorruptPieceError,
+    FormatError,
+    MissingPieceError,
+    StorageError,
+)
 from unienv_data.format.codec import ColumnData, Footer, Texts
 from unienv_data.format.decode import decode
 from unienv_data.format.layout import Layout, piece_path
@@ -60,7 +66,8 @@ class PieceFiles:
         except FileNotFoundError as error:
             start, stop = self.layout.bounds(piece, self.manifest.num_rows)
             raise MissingPieceError(
-                f"{path} is missing: rows {start} to {stop} cannot be read; restore it from a copy",
+                f"{path} is missing: rows {start} to {stop} cannot be read; restore it from a copy, or "
+                f"`unienv-data repair {self.directory}` keeps what can be verified",
                 path=str(path),
                 rows=(start, stop),
             ) from error
@@ -78,13 +85,16 @@ class PieceFiles:
         path = self.path(piece)
         schema = self.manifest.schema
         wanted = [schema.columns[number] for number in columns]
-        data, footer = decode(
-            path,
-            wanted,
-            self.counted(piece),
-            self.manifest.uuid if piece >= self.manifest.adopted_pieces else None,
-            piece if self._files is None else None,
-        )
+        try:
+            data, footer = decode(
+                path,
+                wanted,
+                self.counted(piece),
+                self.manifest.uuid if piece >= self.manifest.adopted_pieces else None,
+                piece if self._files is None else None,
+            )
+        except (FormatError, MissingPieceError) as error:
+            raise self._located(error, piece) from error
         if piece in self.overlay:
             check_renamed(path, piece, footer, self.manifest.generation)
         ours = footer is not None and footer.uuid == self.manifest.uuid
@@ -93,6 +103,16 @@ class PieceFiles:
         else:
             self.changed.pop(piece, None)  # most pieces: nothing is kept of them
         return data
+
+    def _located(self, error: StorageError, piece: int) -> StorageError:
+        """An error about a file, with the rows of the storage that it costs."""
+        start, stop = self.layout.bounds(piece, self.manifest.num_rows)
+        facts = {**error.facts, "rows": (start, stop)}
+        return type(error)(
+            f"{error}; rows {start} to {stop} cannot be read, the others can: "
+            f'on_damage="skip" lists them, `unienv-data verify {self.directory}` says more',
+            **facts,
+        )
 
     def changed_by(self, piece: int) -> int:
         """See `PieceSource`."""

@@ -146,11 +146,12 @@ def _interrupted(root: Path, name: str, capacity: int | None) -> Case:
     for key in after:
         after[key][:3] = changed[key]
     if capacity is None:
-        more = _batch(4, 9)
-        for row in range(9):
+        more = _batch(4, 10)
+        for row in range(10):
             storage.append_row(len(storage), take(more, row))
         after = {key: np.concatenate([values, more[key]]) for key, values in after.items()}
-    # What the background thread has placed by now is part of the store.
+    assert storage._writer is not None
+    storage._writer.sealer.drain()  # files are copied one by one: nothing may move meanwhile
     files = _files(path)
     storage._let_go(remove=False)
     manifest = json.loads(files["_metadata.json"])
