@@ -13,7 +13,7 @@ from typing import Any
 
 from unienv_data.errors import ManifestError
 
-__all__ = ["CHECKSUM_KEY", "parse_object", "sealed"]
+__all__ = ["CHECKSUM_KEY", "load_object", "parse_object", "sealed", "verified"]
 
 CHECKSUM_KEY = "checksum"
 """Last key of a checked object."""
@@ -39,18 +39,25 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return data
 
 
-def parse_object(text: bytes, path: str, remedy: str, *, required: bool = False) -> dict[str, Any]:
+def parse_object(text: bytes, path: str, remedy: str) -> dict[str, Any]:
     """Parses a JSON object, verifies its checksum and leaves it out.
 
     Args:
         text: The file's bytes.
         path: For errors.
         remedy: For errors: what the reader may do.
-        required: Whether an object without checksum is damaged; those of the original library,
-            and of version 1.0, have none.
 
     Raises:
         ManifestError: No JSON object, a key that appears twice, or another checksum.
+    """
+    return verified(load_object(text, path, remedy), path, remedy)
+
+
+def load_object(text: bytes, path: str, remedy: str) -> dict[str, Any]:
+    """Parses a JSON object, and leaves its checksum in.
+
+    Raises:
+        ManifestError: No JSON object, or a key that appears twice.
     """
     try:
         data = json.loads(text, object_pairs_hook=_distinct)
@@ -58,12 +65,19 @@ def parse_object(text: bytes, path: str, remedy: str, *, required: bool = False)
         raise ManifestError(f"{path} is no JSON text ({error}); {remedy}", path=path) from error
     if not isinstance(data, dict):
         raise ManifestError(f"{path} holds no JSON object; {remedy}", path=path)
+    return data
+
+
+def verified(data: dict[str, Any], path: str, remedy: str) -> dict[str, Any]:
+    """The object without its checksum; one without any is of the original library or of 1.0.
+
+    Raises:
+        ManifestError: It has another checksum.
+    """
     claimed = data.pop(CHECKSUM_KEY, None)
     if claimed is None:
         # A key of ours whose name is damaged would switch the check off.
-        if required or any(
-            isinstance(value, str) and value.startswith(_PREFIX) for value in data.values()
-        ):
+        if any(isinstance(value, str) and value.startswith(_PREFIX) for value in data.values()):
             raise ManifestError(f"{path} lacks its checksum; {remedy}", path=path)
         return data
     try:

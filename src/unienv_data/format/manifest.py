@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from unienv_data.errors import ManifestError, UnsupportedVersionError
-from unienv_data.format.checked import parse_object, sealed
+from unienv_data.format.checked import load_object, sealed, verified
 from unienv_data.format.codec import Compression
 from unienv_data.format.schema import Column, Schema
 from unienv_interface.backends.numpy import NumpyComputeBackend
@@ -148,7 +148,8 @@ class Manifest:
             ManifestError: No JSON object, or a key is missing or of the wrong type.
             UnsupportedVersionError: Written by a newer major version.
         """
-        data = parse_object(text, path, f"`unienv-data repair {os.path.dirname(path)}` rebuilds it")
+        remedy = f"`unienv-data repair {os.path.dirname(path) or '.'}` rebuilds it"
+        data = load_object(text, path, remedy)
         version = data.get("format_version")
         if version is not None and str(version).split(".")[0] != FORMAT_VERSION.split(".")[0]:
             raise UnsupportedVersionError(
@@ -158,6 +159,7 @@ class Manifest:
                 expected=FORMAT_VERSION,
                 found=version,
             )
+        data = verified(data, path, remedy)  # a later version may compute it otherwise
         reader = _Reader(data, path)
         piece_size = reader.count("piece_size", least=1)
         num_rows = reader.count("num_rows")

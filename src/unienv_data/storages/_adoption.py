@@ -149,10 +149,8 @@ class _Check:
             lost = needed.difference(dirty)
             if lost:
                 raise _wrong(records, f"does not know the rows of piece {min(lost)}")
-        here = np.zeros(0, np.uint8)
-        if _size(present) >= 0:
-            here = np.fromfile(present, dtype=np.uint8)
-        here = here[: len(here) // stored * stored].reshape(-1, stored)
+        raw = np.fromfile(present, dtype=np.uint8) if _size(present) > 0 else np.zeros(0, np.uint8)
+        here = raw[: len(raw) // stored * stored].reshape(-1, stored)
         dirty = [piece for piece in dirty if piece < count]
         for piece in dirty:
             rewritten_only = piece * self.manifest.piece_size < counted

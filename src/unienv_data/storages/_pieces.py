@@ -66,8 +66,8 @@ class PieceFiles:
         except FileNotFoundError as error:
             start, stop = self.layout.bounds(piece, self.manifest.num_rows)
             raise MissingPieceError(
-                f"{path} is missing: rows {start} to {stop} cannot be read; restore it from a copy, or "
-                f"`unienv-data repair {self.directory}` keeps what can be verified",
+                f"{path} is missing: rows {start} to {stop} cannot be read; restore it from a "
+                f"copy, or `unienv-data repair {self.directory}` keeps what can be verified",
                 path=str(path),
                 rows=(start, stop),
             ) from error
@@ -141,7 +141,8 @@ def check_renamed(path: Path, piece: int, footer: Footer | None, generation: int
         found = None if footer is None else footer.generation
         raise CorruptPieceError(
             f"{path}: commit {generation} replaces piece {piece}, but its new file is lost and the "
-            f"old one is of commit {found}; `unienv-data repair {path.parent}` sets the commit aside",
+            f"old one is of commit {found}; restore it from a copy, or `unienv-data repair "
+            f"{path.parent}` keeps what can be verified",
             path=str(path),
             expected=generation,
             found=found,

@@ -186,8 +186,8 @@ def warn_of_dead_writer(directory: Path, found: Found) -> None:
         return
     warnings.warn(
         f"{directory}: its writer ended without closing; {more} new rows, and changes in {pieces} "
-        "pieces, are safe but not sealed yet: open it once with read_only=False and close it, or run "
-        f"`unienv-data repair {directory}`",
+        "pieces, are safe but not sealed yet: open it once with read_only=False and close it, or "
+        f"run `unienv-data repair {directory}`",
         ResourceWarning,
         stacklevel=6,
     )

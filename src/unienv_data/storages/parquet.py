@@ -330,8 +330,8 @@ class ParquetStorage(
 
         if options.on_damage == "skip" and not read_only:
             raise StorageArgumentError(
-                f'open {directory}: on_damage="skip" is for reading only; `unienv-data repair` makes '
-                "a damaged storage writable again"
+                f'open {directory}: on_damage="skip" is for reading only; `unienv-data repair` '
+                "makes a damaged storage writable again"
             )
         if read_only:
             found = find(directory) if found is None else found

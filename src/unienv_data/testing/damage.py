@@ -301,7 +301,7 @@ def _named(error: UniEnvError) -> str:
 
 
 def _open(root: Path, case: Case, *, read_only: bool, recovered: bool) -> str:
-    options = {"cache_dir": root / "cache"}
+    options: Any = {"cache_dir": root / "cache"}
     store: Any
     try:
         if case.is_buffer:
@@ -316,10 +316,8 @@ def _open(root: Path, case: Case, *, read_only: bool, recovered: bool) -> str:
             states = case.committed
         read = store.get_at if case.is_buffer else store.get
         outcome = _check_rows(read, len(store), states)
-        if case.is_buffer and case.segments is not None and outcome == "right":
-            found = store.segments if hasattr(store, "segments") else None
-            if found is not None and list(found) != case.segments:
-                raise _SilentChangeError(f"segments {found}, expected {case.segments}")
+        if case.segments is not None and outcome == "right":
+            _check_segments(store.get_segments(), case.segments)
     except BaseException:
         _let_go(store, case)
         raise
@@ -332,6 +330,11 @@ def _open(root: Path, case: Case, *, read_only: bool, recovered: bool) -> str:
         _let_go(store, case)
         return f"{outcome}, close {_named(error)}"
     return outcome
+
+
+def _check_segments(found: Any, expected: list[tuple[int, int]]) -> None:
+    if found != expected:
+        raise _SilentChangeError(f"segments {found}, expected {expected}")
 
 
 def _let_go(store: Any, case: Case) -> None:
@@ -360,13 +363,14 @@ def check_one(seed: int, root: Path, cases: Sequence[Case]) -> tuple[str, list[s
         mutation.is_hostile
         or not case.is_checked
         or (
-            # Values in the working set are those of memory: its structure is checked, not each byte.
+            # Values in the working set are those of memory: only its structure is checked.
             _group(mutation.name) == "bank"
             and mutation.label.split()[0]
             in ("flip", "block", "insert", "delete", "foreign", "swap")
         )
     )
-    before, ends = _resident(), []
+    before = _resident()
+    ends: list[str] = []
     for how, read_only in (("read", True), ("write", False), ("again", True)):
         try:
             end = _open(root, case, read_only=read_only, recovered=how == "again")
@@ -433,7 +437,7 @@ def run_damage(count: int, seed: int, directory: Path) -> DamageReport:
             ]
             try:
                 done = subprocess.run(
-                    command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=_CHUNK_SECONDS,
+                    command, capture_output=True, timeout=_CHUNK_SECONDS,
                     check=False, env={**os.environ, "PYTHONFAULTHANDLER": "1"},
                 )  # fmt: skip
                 output, code, errors = done.stdout, done.returncode, done.stderr[-1500:]

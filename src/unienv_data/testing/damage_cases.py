@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from unienv_data.replay_buffer.replay_buffer import ReplayBuffer
-from unienv_data.storages._committer import Committer
 from unienv_data.storages.parquet import ParquetStorage
 from unienv_data.testing.oracle import take
 from unienv_data.testing.strategies import batch_of, box
@@ -54,7 +54,7 @@ class Case:
     segments: list[tuple[int, int]] | None = None
 
 
-class _PowerFailure(Exception):
+class _PowerFailureError(Exception):
     pass
 
 
@@ -122,13 +122,11 @@ def _committing(root: Path, renamed: int) -> Case:
     def stop(record: Any) -> None:
         for staged, piece in record.renames[:renamed]:
             (path / staged).replace(path / f"part-{piece:06d}.parquet")
-        raise _PowerFailure
+        raise _PowerFailureError
 
     committer._finish = stop  # type: ignore[method-assign]
-    try:
+    with contextlib.suppress(_PowerFailureError):
         storage.flush()
-    except _PowerFailure:
-        pass
     files = {key: data for key, data in _files(path).items() if not key.startswith("_work/")}
     committer._finish = finish  # type: ignore[method-assign]
     storage._let_go(remove=False)
@@ -176,7 +174,8 @@ def _buffer(root: Path, capacity: int | None) -> Case:
             buffer.mark_segment_end()
     alive = 9 if capacity is None else capacity
     rows = {key: values[-alive:] for key, values in batch.items()}
-    return Case(name, _files(path), [rows], [rows], is_buffer=True)
+    segments = [(0, 3), (3, 6), (6, 9)] if capacity is None else [(0, 2), (2, 5)]
+    return Case(name, _files(path), [rows], [rows], is_buffer=True, segments=segments)
 
 
 def damage_cases(root: Path) -> list[Case]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 __all__ = ["Action", "Finding", "Progress", "RepairReport", "Report", "Rows"]
 
 Rows = tuple[tuple[int, int], ...]
@@ -23,7 +25,8 @@ class Finding:
     Attributes:
         kind: One of ``manifest``, ``commit_record``, ``missing_piece``, ``damaged_piece``,
             ``schema``, ``values``, ``ledger``, ``segments``, ``leftover``, ``unsealed_rows``,
-            ``working_set``, ``buffer``; and the notes ``running_writer`` and ``foreign_file``.
+            ``working_set``, ``buffer``, ``buffer_rows``; and the notes
+            ``running_writer`` and ``foreign_file``.
         path: The file or directory.
         rows: Rows that cannot be read, or that are meant.
         expected: What should be there.
@@ -43,6 +46,7 @@ class Finding:
         """Whether nothing is wrong: a running writer, files of others."""
         return self.kind in _NOTES
 
+    @override
     def __str__(self) -> str:
         rows = f" rows {_ranges(self.rows)}:" if self.rows else ""
         return (
@@ -104,6 +108,7 @@ class Action:
     rows: Rows
     what: str
 
+    @override
     def __str__(self) -> str:
         rows = f" (rows {_ranges(self.rows)})" if self.rows else ""
         return f"{self.kind}: {self.path}: {self.what}{rows}"

@@ -6,12 +6,13 @@ steps makes each interruption harmless: rows stop counting before their files mo
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
 import warnings
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ import numpy as np
 
 from unienv_data.errors import MissingStorageError, StorageError, StorageLockedError
 from unienv_data.format.codec import Footer, Texts, encode
-from unienv_data.format.checked import sealed
 from unienv_data.format.decode import read_footer, read_schema
 from unienv_data.format.layout import COMMIT_NAME, MANIFEST_NAME, WORK_NAME, piece_path
 from unienv_data.format.manifest import LedgerRecord, Manifest, valid_json
@@ -141,10 +141,8 @@ def _locked(directory: Path, *, dry_run: bool) -> Iterator[None]:
     finally:
         lock.release(remove=not was_there)
         if not was_there:
-            try:
+            with suppress(OSError):  # someone may be opening it at this moment
                 work.rmdir()
-            except OSError:
-                pass  # someone is opening it at this moment
 
 
 @dataclass
@@ -160,6 +158,7 @@ class _Plan:
     target: Manifest | None = None
     """The manifest to go on with; None when nothing can be saved."""
     rewrites_manifest: bool = False
+    is_rebuilt: bool = False
     keeps_old_manifest: bool = False
     recovers: bool = False
     finishes: list[tuple[str, int]] = field(default_factory=list)
@@ -182,8 +181,11 @@ class _Plan:
     def make(self, progress: Progress | None) -> None:
         """Plans everything from what lies on disk."""
         survey = Survey.of(self.directory, is_locked=True)
-        self._record(survey)
+        for name in (MANIFEST_NAME, f"{WORK_NAME}/synced.json"):
+            if (self.directory / name).is_dir():
+                self.move(self.directory / name, "a directory in a file's place")
         self._manifest(survey)
+        self._record(survey)
         if survey.manifest is None:
             return
         self.target = survey.manifest
@@ -230,7 +232,7 @@ class _Plan:
             except (StorageError, OSError):
                 continue
             newest = max(newest, 0 if footer is None else footer.changed)
-        if newest <= survey.manifest.generation:
+        if newest <= survey.manifest.generation and not self.is_rebuilt:
             return  # nothing was renamed: the state before the commit is whole
         # The record was in place, so all its staged files were: those of its commit are it.
         for name in list(survey.leftovers):
@@ -242,6 +244,8 @@ class _Plan:
             if footer is not None and (footer.generation, footer.piece) == (newest, piece):
                 self.finishes.append((name, piece))
                 survey.leftovers.remove(name)
+        if self.is_rebuilt and not self.finishes:
+            return
         survey.manifest = replace(survey.manifest, generation=newest)
         self.rewrites_manifest = True
         self.say(
@@ -262,13 +266,11 @@ class _Plan:
                 self.say("remains", path, f"{survey.manifest_error}; no piece tells what it said")
                 return
             survey.manifest, what = found
-            self.rewrites_manifest = True
+            self.rewrites_manifest = self.is_rebuilt = True
             self.say("manifest", path, what)
-        if path.exists():
-            self.move(path, "is not readable")
-            if path.is_file():
-                self.moves.remove(path)
-                self.keeps_old_manifest = True
+        if path.is_file():
+            self.say("move", path, "is not readable")
+            self.keeps_old_manifest = True
 
     # -- pieces and working set ------------------------------------------------------------
 
@@ -428,13 +430,16 @@ def _from_pieces(directory: Path, root: Path, survey: Survey) -> tuple[Manifest,
         return None
     uuids = [footer.uuid for footer in ours]
     uuid = max(sorted(set(uuids)), key=uuids.count)
-    mine = {piece: found for piece, found in footers.items()
-            if found[1] is not None and found[1].uuid == uuid and found[1].piece == piece}  # fmt: skip
+    mine = {
+        piece: (count, footer)
+        for piece, (count, footer) in footers.items()
+        if footer is not None and (footer.uuid, footer.piece) == (uuid, piece)
+    }
     if not mine:
         return None
     last = max(mine)
     piece_size = max(rows for rows, _ in mine.values())
-    generation = max(found[1].generation for found in mine.values() if found[1] is not None)
+    generation = max(footer.generation for _, footer in mine.values())
     num_rows = last * piece_size + mine[last][0]
     schema = read_schema(piece_path(directory, min(mine)))
     space, capacity, ledger = schema.to_space(), None, None
@@ -515,8 +520,6 @@ def _write_manifest(path: Path, manifest: Manifest) -> None:
     if not manifest.is_foreign:
         replace_file(path, manifest.dump(), sync=True)
         return
-    import json
-
     data = json.loads(path.read_bytes())
     data["num_rows"] = manifest.num_rows
     replace_file(path, json.dumps(data, indent=2).encode(), sync=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,12 +54,11 @@ def storage_directories(root: Path) -> list[Path]:
         if len(here.relative_to(root).parts) >= _DEPTH:
             names.clear()
         names[:] = sorted(name for name in names if name != WORK_NAME and ".dropped-" not in name)
-        if {MANIFEST_NAME, COMMIT_NAME} & set(files) or any(
-            piece_number(name) is not None for name in files
-        ):
-            found.append(here)
-            names.clear()
-        elif MANIFEST_NAME in names:  # a directory in the manifest's place
+        if (
+            {MANIFEST_NAME, COMMIT_NAME} & set(files)
+            or any(piece_number(name) is not None for name in files)
+            or MANIFEST_NAME in names
+        ):  # a directory in the manifest's place
             found.append(here)
             names.clear()
     return found
@@ -288,7 +286,9 @@ def value_problem(manifest: Manifest, data: list[ColumnData], rows: int) -> tupl
         part = np.asarray(values)[:rows]
         flat = part.reshape(len(part), -1)
         # Rows of zeros, and empty texts, are what rows never set read as.
-        wrong = ((part < low) | (part > high)).reshape(len(part), -1).any(axis=1) & flat.any(axis=1)
+        with np.errstate(invalid="ignore"):  # NaNs of every kind
+            outside = ((part < low) | (part > high)).reshape(len(part), -1).any(axis=1)
+            wrong = outside & (flat != 0).any(axis=1)
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             return (
@@ -303,11 +303,3 @@ def is_unreadable(error: BaseException) -> bool:
     return isinstance(error, (FormatError, MissingPieceError, CommitConflictError)) and not (
         isinstance(error, UnsupportedVersionError)
     )
-
-
-def read_json(path: Path) -> object:
-    """A JSON file, None when it is not readable."""
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from unienv_data.errors import ManifestError, UnsupportedVersionError
+from unienv_data.format.checked import sealed
 from unienv_data.format.manifest import LedgerRecord, Manifest
 from unienv_data.format.schema import Schema
 from unienv_interface.backends.numpy import NumpyComputeBackend
@@ -56,7 +57,7 @@ def test_the_original_librarys_keys_come_first(manifest: Manifest) -> None:
 def test_unknown_keys_are_kept(manifest: Manifest) -> None:
     data = json.loads(manifest.dump())
     data["later"] = {"x": 1}
-    again = json.loads(Manifest.parse(json.dumps(data).encode(), "m").next().dump())
+    again = json.loads(Manifest.parse(json.dumps(sealed(data)).encode(), "m").next().dump())
     assert again["later"] == {"x": 1}
 
 
@@ -77,7 +78,7 @@ def test_another_major_version_is_refused_by_name(manifest: Manifest) -> None:
     with pytest.raises(UnsupportedVersionError, match=r"format version 2\.0"):
         Manifest.parse(json.dumps(data).encode(), "m")
     data["format_version"] = "1.9"
-    assert Manifest.parse(json.dumps(data).encode(), "m").num_rows == 10
+    assert Manifest.parse(json.dumps(sealed(data)).encode(), "m").num_rows == 10
 
 
 @pytest.mark.parametrize(
