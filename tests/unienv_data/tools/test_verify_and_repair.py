@@ -129,7 +129,7 @@ def test_rows_of_a_dead_writer_are_counted_and_sealed(
     assert finding.rows == ((20, 21),)
     assert "1 new rows and changes in 2 pieces" in finding.found
     done = repair(root)
-    assert [a.kind for a in done.actions][0] == "recover"
+    assert done.actions[0].kind == "recover"
     assert done.lost_rows == ()
     assert verify(root, full=True).findings == ()
     assert_batches_equal(rows_of(root), case.states[0])
