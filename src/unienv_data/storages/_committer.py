@@ -40,7 +40,7 @@ from unienv_data.io.atomic import (
     write_aside,
 )
 from unienv_data.io.boot import boot_id
-from unienv_data.storages._pieces import check_renamed
+from unienv_data.storages._piece_errors import check_renamed
 
 __all__ = ["CommitRecord", "Committer", "read_manifest", "trusted"]
 

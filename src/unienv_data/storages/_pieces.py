@@ -10,17 +10,16 @@ import numpy as np
 
 from unienv_data.errors import (
     CommitConflictError,
-    CorruptPieceError,
     FormatError,
     MissingPieceError,
-    StorageError,
 )
-from unienv_data.format.codec import ColumnData, Footer, Texts
+from unienv_data.format.codec import ColumnData, Texts
 from unienv_data.format.decode import decode
 from unienv_data.format.layout import Layout, piece_path
 from unienv_data.format.manifest import Manifest
+from unienv_data.storages._piece_errors import check_renamed, located
 
-__all__ = ["PieceFiles", "check_renamed", "clip"]
+__all__ = ["PieceFiles", "clip"]
 
 
 class PieceFiles:
@@ -94,7 +93,8 @@ class PieceFiles:
                 piece if self._files is None else None,
             )
         except (FormatError, MissingPieceError) as error:
-            raise self._located(error, piece) from error
+            rows = self.layout.bounds(piece, self.manifest.num_rows)
+            raise located(error, self.directory, rows) from error
         if piece in self.overlay:
             check_renamed(path, piece, footer, self.manifest.generation)
         ours = footer is not None and footer.uuid == self.manifest.uuid
@@ -103,16 +103,6 @@ class PieceFiles:
         else:
             self.changed.pop(piece, None)  # most pieces: nothing is kept of them
         return data
-
-    def _located(self, error: StorageError, piece: int) -> StorageError:
-        """An error about a file, with the rows of the storage that it costs."""
-        start, stop = self.layout.bounds(piece, self.manifest.num_rows)
-        facts = {**error.facts, "rows": (start, stop)}
-        return type(error)(
-            f"{error}; rows {start} to {stop} cannot be read, the others can: "
-            f'on_damage="skip" lists them, `unienv-data verify {self.directory}` says more',
-            **facts,
-        )
 
     def changed_by(self, piece: int) -> int:
         """See `PieceSource`."""
@@ -129,24 +119,6 @@ class PieceFiles:
                 expected=self.manifest.generation,
                 found=changed,
             )
-
-
-def check_renamed(path: Path, piece: int, footer: Footer | None, generation: int) -> None:
-    """A piece that an unfinished commit names is the new one, staged or renamed.
-
-    Raises:
-        CorruptPieceError: It is an older one: the staged file is lost.
-    """
-    if footer is None or footer.generation < generation:
-        found = None if footer is None else footer.generation
-        raise CorruptPieceError(
-            f"{path}: commit {generation} replaces piece {piece}, but its new file is lost and the "
-            f"old one is of commit {found}; restore it from a copy, or `unienv-data repair "
-            f"{path.parent}` keeps what can be verified",
-            path=str(path),
-            expected=generation,
-            found=found,
-        )
 
 
 def clip(data: ColumnData, rows: int) -> ColumnData:

@@ -39,7 +39,7 @@ from unienv_data.storages._adoption import check_working_set, dirty_pieces
 from unienv_data.storages._bank_place import bank_directory
 from unienv_data.storages._committer import CommitRecord, read_manifest
 from unienv_data.storages._opening import resolve_schema, stored_space
-from unienv_data.storages._pieces import check_renamed
+from unienv_data.storages._piece_errors import check_renamed
 
 __all__ = ["Survey", "WorkingRows", "check_piece", "storage_directories", "value_problem"]
 
