@@ -287,13 +287,13 @@ def _schema(reader: _Reader, space_json: object) -> Schema:
         if found != shapes:
             raise reader.wrong("column_shapes", f"{found}, as the space says", shapes)
         return schema
-    dtypes = reader.data.get("column_dtypes") or {}
+    dtypes = reader.mapping("column_dtypes") if reader.data.get("column_dtypes") else {}
     columns = []
     for name, shape in shapes.items():
         dtype = dtypes.get(name)
         try:
             columns.append(Column(name, np.dtype(dtype if dtype else "V0"), tuple(shape)))
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise reader.wrong(f"column_dtypes[{name}]", "a numpy dtype", dtype) from error
     lone = len(columns) == 1 and columns[0].name == "data"
     return Schema(tuple(columns), is_dict=not lone)

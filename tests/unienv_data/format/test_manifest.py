@@ -110,3 +110,25 @@ def test_wrong_values_are_named(manifest: Manifest, key: str, value: Any) -> Non
 def test_what_is_no_manifest_is_refused(text: bytes) -> None:
     with pytest.raises(ManifestError):
         Manifest.parse(text, "m")
+
+
+@pytest.mark.parametrize("dtypes", ["x", [1], {"data": "\ud800"}, {"data": {}}, {"data": 10**18}])
+def test_wrong_dtypes_of_a_foreign_manifest_are_named(dtypes: Any) -> None:
+    data = {"piece_size": 3, "num_rows": 4, "column_shapes": {"data": [2]}, "column_dtypes": dtypes}
+    if dtypes == {"data": {}}:  # none is given: the pieces say
+        assert Manifest.parse(json.dumps(data).encode(), "m").schema.columns[0].dtype.kind == "V"
+        return
+    with pytest.raises(ManifestError, match="column_dtypes"):
+        Manifest.parse(json.dumps(data).encode(), "m")
+
+
+def test_a_changed_number_is_damage(manifest: Manifest) -> None:
+    text = manifest.dump().replace(b'"num_rows": 10', b'"num_rows": 11')
+    with pytest.raises(ManifestError, match="was changed since it was written"):
+        Manifest.parse(text, "m")
+
+
+def test_a_damaged_name_of_the_checksum_is_damage(manifest: Manifest) -> None:
+    text = manifest.dump().replace(b'"checksum"', b'"chfcksum"')
+    with pytest.raises(ManifestError, match="lacks its checksum"):
+        Manifest.parse(text, "m")
