@@ -21,5 +21,5 @@ def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for snippet in snippets:
-        exec(compile(snippet, page.name, "exec"), names)  # noqa: S102 - our own pages
+        exec(compile(snippet, page.name, "exec"), names)
     assert names

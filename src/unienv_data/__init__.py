@@ -28,19 +28,26 @@ from unienv_data.batches import (
 )
 from unienv_data.replay_buffer import ReplayBuffer
 from unienv_data.samplers import MultiprocessingSampler, StepSampler
+from unienv_data.tools.findings import Action, Finding, RepairReport, Report
+from unienv_data.tools.repair import repair
+from unienv_data.tools.verify import verify
 from unienv_interface._clash import check as _check_for_clash
 
 __all__ = [
+    "Action",
     "BatchBase",
     "BatchSampler",
     "BatchT",
     "BufferedSegmentWriter",
     "CombinedBatch",
+    "Finding",
     "FrameStackedBatch",
     "IndexableType",
     "MappedSegmentWriter",
     "MultiprocessingSampler",
+    "RepairReport",
     "ReplayBuffer",
+    "Report",
     "SamplerArrayType",
     "SamplerBatchT",
     "SamplerDeviceType",
@@ -54,6 +61,8 @@ __all__ = [
     "SubItemBatch",
     "ToBackendOrDeviceBatch",
     "TransformedBatch",
+    "repair",
+    "verify",
 ]
 
 _check_for_clash()

@@ -23,6 +23,7 @@
           UnsupportedVersionError
           CorruptPieceError
           SchemaMismatchError       AssertionError
+          WorkingSetError
         MissingPieceError           FileNotFoundError, AssertionError
 
 Each class also derives from the builtins beside it; those that replace an assertion of the
@@ -63,6 +64,7 @@ __all__ = [
     "StorageSpaceError",
     "UniEnvError",
     "UnsupportedVersionError",
+    "WorkingSetError",
 ]
 
 
@@ -176,6 +178,10 @@ class CorruptPieceError(FormatError):
 
 class SchemaMismatchError(FormatError, AssertionError):
     """The given space and the stored columns differ."""
+
+
+class WorkingSetError(FormatError):
+    """The working set of an interrupted writer is damaged; what is in pieces stays readable."""
 
 
 class MissingPieceError(StorageError, FileNotFoundError, AssertionError):

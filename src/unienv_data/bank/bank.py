@@ -36,7 +36,7 @@ from unienv_data.format.schema import Schema
 from unienv_data.io.boot import boot_number
 from unienv_data.io.mapped import PAGE, MappedFile
 
-__all__ = ["Bank", "PieceSource", "count_dirty"]
+__all__ = ["FILE_BYTES", "Bank", "PieceSource", "bytes_on_disk", "count_dirty"]
 
 _MAGIC = 0x314B_4E41_4255  # "UBANK1"
 _GATHER_ATTEMPTS = 16
@@ -44,7 +44,7 @@ _FAULT_ATTEMPTS = 100
 _LEAST_PIECES = 64  # a page of records
 
 # Words of the header file.
-MAGIC, SCHEMA, BOOT, EVICTIONS, ORDER, RESIDENT, WRITES, GONE = range(8)
+MAGIC, SCHEMA, BOOT, EVICTIONS, ORDER, RESIDENT, FILE_BYTES, WRITES, GONE = range(9)
 # WRITES is odd while a writer overwrites rows, GONE says that it closed: for its forked children.
 
 # Words of a piece's record.
@@ -63,6 +63,16 @@ def count_dirty(directory: Path) -> int:
         return 0
     records = words[: len(words) // _RECORD_WORDS * _RECORD_WORDS].reshape(-1, _RECORD_WORDS)
     return int(np.count_nonzero(records[:, _DIRTY]))
+
+
+def bytes_on_disk(directory: Path) -> int:
+    """Lengths of the files of a bank that grow, added up."""
+    names = ("pieces", "present")
+    return sum(
+        entry.stat().st_size
+        for entry in os.scandir(directory)
+        if entry.name in names or entry.name.startswith("column-")
+    )
 
 
 class PieceSource(Protocol):
@@ -122,6 +132,10 @@ class Bank:
             self._header = MappedFile(directory / "header", PAGE, create=True)
             self.words = self._header.words()
             create = not self._is_ours()
+            # A file that was cut would be grown again and read as zeros: such a cache goes. A
+            # writer's working set was looked at by whoever adopts it.
+            if not create and not exclusive:
+                create = bytes_on_disk(directory) < self.words[FILE_BYTES]
             if create:
                 self._wipe()
             reserved = self._reserved_rows(rows)
@@ -152,6 +166,7 @@ class Bank:
         self._known_tags = np.zeros(0, dtype=np.int64)
         self.records = np.zeros((0, _RECORD_WORDS), dtype=np.int64)
         self._cover(self.layout.count(rows) + 1)
+        self._note_sizes()
         self._piece_bytes = sum(c.row_bytes for c in self.columns) * layout.piece_size
 
     # -- files -------------------------------------------------------------------------------
@@ -179,6 +194,13 @@ class Bank:
             # Other readers may show more rows of the last piece than this one.
             return self.layout.bounds(self.layout.count(max(rows, 1)) - 1, 1 << 62)[1]
         return max(2 * rows, 1 << 16, 4 * self.layout.piece_size)
+
+    def _note_sizes(self) -> None:
+        """Writes down how long the files are; they only grow."""
+        total = self._records_file.size + self._present_file.size
+        total += sum(column.file_bytes for column in self.columns)
+        if total > self.words[FILE_BYTES]:
+            self.words[FILE_BYTES] = total
 
     def _cover(self, pieces: int) -> None:
         """Maps the state of at least `pieces` pieces.
@@ -229,6 +251,7 @@ class Bank:
         pieces = self.layout.count(rows) + 1
         if pieces > len(self.records):
             self._cover(pieces)
+            self._note_sizes()
 
     def _reserve_columns(self, rows: int) -> None:
         reserved = self._reserved_rows(rows)
@@ -237,6 +260,7 @@ class Bank:
                 column.reserve(reserved)
         self._reserved = reserved
         self._taken_rows = -1
+        self._note_sizes()
 
     def renew(self, rows: int) -> None:
         """Follows the storage to another snapshot: every piece's file is looked at again."""
@@ -496,6 +520,8 @@ class Bank:
             with self.locks.allocation():
                 self.words[RESIDENT] += width + texts
                 record[_TEXT_BYTES] += texts
+                if texts:
+                    self._note_sizes()
                 self.words[ORDER] += 1
                 record[_ORDER] = self.words[ORDER]
             record[_CHANGED] = self.source.changed_by(piece)

@@ -36,6 +36,11 @@ class BankColumn(Protocol):
         """The mapped rows, for stores of single staged values."""
         ...
 
+    @property
+    def file_bytes(self) -> int:
+        """Length of its files, holes included."""
+        ...
+
     def reserve(self, rows: int) -> None:
         """Maps at least `rows` rows."""
 
@@ -92,6 +97,11 @@ class NumberColumn:
     def _map(self) -> None:
         rows = self._file.size // self.row_bytes
         self.array = self._file.array(self.column.dtype, (rows, *self.column.shape))
+
+    @property
+    def file_bytes(self) -> int:
+        """See `BankColumn`."""
+        return self._file.size
 
     @property
     def target(self) -> NDArray[Any]:
@@ -184,6 +194,11 @@ class TextColumn:
         self.codes = NumberColumn(codes, path, rows, create=create)
         self.heap = TextHeap(path.with_suffix(""), locks, create=create)
         self._piece_rows = piece_rows
+
+    @property
+    def file_bytes(self) -> int:
+        """See `BankColumn`."""
+        return self.codes.file_bytes + self.heap.file_bytes
 
     @property
     def target(self) -> NDArray[Any]:
@@ -294,6 +309,11 @@ class EmptyColumn:
     def __init__(self, column: Column) -> None:
         self.column = column
         self.row_bytes = 0
+
+    @property
+    def file_bytes(self) -> int:
+        """See `BankColumn`."""
+        return 0
 
     @property
     def target(self) -> NDArray[Any]:

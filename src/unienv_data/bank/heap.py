@@ -211,6 +211,11 @@ class TextHeap:
             self._refresh()
 
     @property
+    def file_bytes(self) -> int:
+        """Length of heap and table, holes included."""
+        return self._heap.size + self._table.size
+
+    @property
     def used_bytes(self) -> int:
         """Bytes of all extents that have an owner."""
         return int(np.count_nonzero(self._owners)) * EXTENT_BYTES

@@ -20,7 +20,7 @@ from unienv_data.errors import (
     UnsupportedVersionError,
 )
 from unienv_data.format.codec import ColumnData, Texts
-from unienv_data.format.foreign import decode_foreign
+from unienv_data.format.foreign import decode_foreign, read_foreign_footer, read_schema
 from unienv_data.format.identity import DAMAGE, Footer, check_identity, damaged
 from unienv_data.format.page_table import Page, PageTable, StoredColumn, read_table
 from unienv_data.format.pages import (
@@ -35,7 +35,7 @@ from unienv_data.format.pages import (
 )
 from unienv_data.format.schema import Column
 
-__all__ = ["decode"]
+__all__ = ["decode", "read_footer", "read_schema"]
 
 _WHOLE_FILE_BYTES = 16 << 20
 
@@ -67,18 +67,42 @@ def decode(
             table = read_table(file.size, file.read)
             if table is not None:
                 return _decode_own(file, table, columns, rows, uuid, piece)
-    except FileNotFoundError as error:
-        raise MissingPieceError(
+    except (*DAMAGE, FormatError) as error:
+        raise _named(path, error, rows) from error
+    return decode_foreign(path, columns, rows, uuid, piece)
+
+
+def read_footer(path: Path) -> tuple[int, Footer | None]:
+    """Rows of a file, and its identity when it is a piece of ours; everything but values verified.
+
+    Raises:
+        MissingPieceError: No such file.
+        CorruptPieceError: It is damaged.
+    """
+    try:
+        with _File(path) as file:
+            table = read_table(file.size, file.read)
+    except (*DAMAGE, FormatError) as error:
+        raise _named(path, error, 0) from error
+    if table is None:
+        return read_foreign_footer(path)
+    return table.rows, _footer_of(table)
+
+
+def _footer_of(table: PageTable) -> Footer:
+    return Footer(table.uuid, table.piece, table.rows, table.generation, table.changed)
+
+
+def _named(path: Path, error: BaseException, rows: int) -> Exception:
+    """The error to raise for a file: as it is when it names the file already."""
+    if isinstance(error, FileNotFoundError):
+        return MissingPieceError(
             f"{path} is missing, though the manifest counts its rows; restore it from a copy",
             path=str(path),
-        ) from error
-    except FormatError as error:
-        if type(error) is not FormatError:
-            raise
-        raise damaged(path, error, rows) from error
-    except DAMAGE as error:
-        raise damaged(path, error, rows) from error
-    return decode_foreign(path, columns, rows, uuid, piece)
+        )
+    if isinstance(error, FormatError) and type(error) is not FormatError:
+        return error
+    return damaged(path, error, rows)
 
 
 class _File:
@@ -121,7 +145,7 @@ def _decode_own(
     uuid: str | None,
     piece: int | None,
 ) -> tuple[list[ColumnData], Footer]:
-    footer = Footer(table.uuid, table.piece, table.rows, table.generation, table.changed)
+    footer = _footer_of(table)
     check_identity(file.path, footer, table.rows, rows, uuid, piece)
     by_name = {
         stored.name: (stored, pages)

@@ -21,7 +21,7 @@ from unienv_data.format.codec import FOOTER_KEY, SHAPES_KEY, ColumnData, Texts
 from unienv_data.format.identity import DAMAGE, Footer, check_identity, damaged
 from unienv_data.format.schema import Column, Schema
 
-__all__ = ["decode_foreign", "open_parquet", "read_footer", "read_schema"]
+__all__ = ["decode_foreign", "open_parquet", "read_foreign_footer", "read_schema"]
 
 _WHOLE_FILE_BYTES = 16 << 20
 
@@ -45,7 +45,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
         ) from error
 
 
-def read_footer(path: Path) -> tuple[int, Footer | None]:
+def read_foreign_footer(path: Path) -> tuple[int, Footer | None]:
     """Rows of a file, and its identity when it is a piece of ours.
 
     Raises:
@@ -53,7 +53,18 @@ def read_footer(path: Path) -> tuple[int, Footer | None]:
         CorruptPieceError: The footer does not parse.
     """
     file = open_parquet(path)
+    _check_has_table(file, path)
     return file.metadata.num_rows, _footer(file.metadata.metadata)
+
+
+def _check_has_table(file: pq.ParquetFile, path: Path) -> None:
+    if (file.metadata.created_by or "").startswith("unienv-data "):
+        raise CorruptPieceError(
+            f"{path} has lost its page table: bytes at its end were changed; restore it from a "
+            "copy",
+            path=str(path),
+            rows=file.metadata.num_rows,
+        )
 
 
 def _arrow_schema(file: pq.ParquetFile, path: Path) -> pa.Schema:
@@ -144,13 +155,7 @@ def decode_foreign(
 ) -> tuple[list[ColumnData], Footer | None]:
     """As `decode`, for a file without a page table."""
     file = open_parquet(path)
-    if (file.metadata.created_by or "").startswith("unienv-data "):
-        raise CorruptPieceError(
-            f"{path} has lost its page table: bytes at its end were changed; restore it from a "
-            "copy",
-            path=str(path),
-            rows=rows,
-        )
+    _check_has_table(file, path)
     footer = _footer(file.metadata.metadata)
     check_identity(path, footer, file.metadata.num_rows, rows, uuid, piece)
     stored = [column for column in columns if column.is_text or column.size]

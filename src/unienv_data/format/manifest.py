@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import uuid as uuid_module
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from unienv_data.errors import ManifestError, UnsupportedVersionError
+from unienv_data.format.checked import load_object, sealed, verified
 from unienv_data.format.codec import Compression
 from unienv_data.format.schema import Column, Schema
 from unienv_interface.backends.numpy import NumpyComputeBackend
@@ -145,7 +147,7 @@ class Manifest:
             "space": self.space,
         }
         data.update({key: value for key, value in self.extra.items() if key not in data})
-        return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
+        return (json.dumps(sealed(data), indent=2, allow_nan=False) + "\n").encode()
 
     @classmethod
     def parse(cls, text: bytes, path: str) -> Manifest:
@@ -155,12 +157,8 @@ class Manifest:
             ManifestError: No JSON object, or a key is missing or of the wrong type.
             UnsupportedVersionError: Written by a newer major version.
         """
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise ManifestError(f"{path} is no JSON text ({error})", path=path) from error
-        if not isinstance(data, dict):
-            raise ManifestError(f"{path} holds no JSON object", path=path)
+        remedy = f"`unienv-data repair {os.path.dirname(path) or '.'}` rebuilds it"
+        data = load_object(text, path, remedy)
         version = data.get("format_version")
         if version is not None and str(version).split(".")[0] != FORMAT_VERSION.split(".")[0]:
             raise UnsupportedVersionError(
@@ -170,6 +168,7 @@ class Manifest:
                 expected=FORMAT_VERSION,
                 found=version,
             )
+        data = verified(data, path, remedy)  # a later version may compute it otherwise
         reader = _Reader(data, path)
         piece_size = reader.count("piece_size", least=1)
         num_rows = reader.count("num_rows")
@@ -299,13 +298,13 @@ def _schema(reader: _Reader, space_json: object) -> Schema:
         if found != shapes:
             raise reader.wrong("column_shapes", f"{found}, as the space says", shapes)
         return schema
-    dtypes = reader.data.get("column_dtypes") or {}
+    dtypes = reader.mapping("column_dtypes") if reader.data.get("column_dtypes") else {}
     columns = []
     for name, shape in shapes.items():
         dtype = dtypes.get(name)
         try:
             columns.append(Column(name, np.dtype(dtype if dtype else "V0"), tuple(shape)))
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise reader.wrong(f"column_dtypes[{name}]", "a numpy dtype", dtype) from error
     lone = len(columns) == 1 and columns[0].name == "data"
     return Schema(tuple(columns), is_dict=not lone)

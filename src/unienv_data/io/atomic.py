@@ -29,6 +29,8 @@ _REMEDIES = {
     errno.EDQUOT: "free space within the quota or raise it, then repeat the call",
     errno.EROFS: "remount the file system writable, or copy the directory elsewhere",
     errno.EIO: "check the disk, then repeat the call",
+    errno.EISDIR: "move the directory that stands in a file's place away, then repeat the call",
+    errno.ENOTDIR: "move the file that stands in a directory's place away, then repeat the call",
     errno.EFBIG: "raise the file size limit (ulimit -f), then repeat the call",
 }
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unienv_data.errors import ManifestError, MissingStorageError
+from unienv_data.format.checked import CHECKSUM_KEY, parse_object, sealed
 from unienv_data.io.atomic import replace_file
 from unienv_data.replay_buffer.segments import Segment, is_pair
 
@@ -77,6 +78,8 @@ class BufferMetadata:
         }
         if self.ledger is not None:
             data["ledger"] = dict(vars(self.ledger))
+        # The checksum is of what the file parses to, infinities included.
+        data = {**data, CHECKSUM_KEY: sealed(_infinite(data))[CHECKSUM_KEY]}
         text = json.dumps(data)
         # 1e999 is valid JSON and reads as infinity, where the bare token Infinity is not valid.
         for sign in ("-", ""):
@@ -92,20 +95,21 @@ class BufferMetadata:
         """
         path = Path(directory) / METADATA_NAME
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        try:
-            data = json.loads(text)
-        except ValueError as error:
+        except IsADirectoryError as error:
             raise ManifestError(
-                f"open: {path} is no valid JSON ({error}); restore it from a copy, or open the "
+                f"open: {path} is a directory, no file; restore it from a copy, or open the "
                 "storage inside the directory by itself",
                 path=str(path),
             ) from error
-        if not isinstance(data, dict) or data.get("type") != TYPE_NAME:
-            return None
-        return data
+        data = parse_object(
+            text,
+            f"open: {path}",
+            "restore it from a copy, or open the storage inside the directory by itself",
+        )
+        return data if data.get("type") == TYPE_NAME else None
 
     @classmethod
     def read(cls, directory: str | os.PathLike[str]) -> BufferMetadata:
@@ -193,6 +197,17 @@ class _Reader:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _infinite(value: Any) -> Any:
+    """What `_without_infinity` took out, put back."""
+    if isinstance(value, str) and value.endswith(_INFINITY):
+        return -math.inf if value.startswith("-") else math.inf
+    if isinstance(value, dict):
+        return {key: _infinite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_infinite(entry) for entry in value]
+    return value
 
 
 def _without_infinity(value: Any) -> Any:

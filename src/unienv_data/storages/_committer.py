@@ -9,6 +9,7 @@ record does the rest: each rename either happened or still can.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -19,7 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from unienv_data.errors import FormatError, ManifestError, MissingPieceError, MissingStorageError
-from unienv_data.format.decode import decode
+from unienv_data.format.checked import parse_object, sealed
+from unienv_data.format.decode import decode, read_footer
 from unienv_data.format.layout import (
     COMMIT_NAME,
     MANIFEST_NAME,
@@ -40,6 +42,7 @@ from unienv_data.io.atomic import (
     write_aside,
 )
 from unienv_data.io.boot import boot_id
+from unienv_data.storages._piece_errors import check_renamed
 
 __all__ = ["CommitRecord", "Committer", "read_manifest", "trusted"]
 
@@ -56,7 +59,7 @@ class CommitRecord:
     def dump(self) -> bytes:
         """The record file's bytes."""
         data = {"renames": self.renames, "manifest": self.manifest.decode()}
-        return json.dumps(data).encode()
+        return json.dumps(sealed(data)).encode()
 
     @classmethod
     def read(cls, directory: Path) -> CommitRecord | None:
@@ -70,8 +73,12 @@ class CommitRecord:
             text = path.read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno == errno.ENOTDIR:
+                return None
+            raise unreadable(error, path) from error
+        data = parse_object(text, str(path), f"`unienv-data repair {directory}` sets it aside")
         try:
-            data = json.loads(text)
             renames = [(str(name), int(piece)) for name, piece in data["renames"]]
             manifest = data["manifest"].encode()
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -82,6 +89,18 @@ class CommitRecord:
                     f"{path} names the file {name!r}, which is no staged piece", path=str(path)
                 )
         return cls(renames, manifest)
+
+    def check(self, directory: Path, manifest: Manifest) -> None:
+        """Makes sure that every piece of the commit is there, staged or renamed.
+
+        Raises:
+            CorruptPieceError: One is lost.
+            MissingPieceError: One is lost, and there was none before.
+        """
+        for name, piece in self.renames:
+            staged, final = directory / name, piece_path(directory, piece)
+            path = staged if staged.exists() else final
+            check_renamed(path, piece, read_footer(path)[1], manifest.generation)
 
     def overlay(self, directory: Path) -> dict[int, Path]:
         """Where pieces lie whose rename may not have happened yet."""
@@ -104,7 +123,9 @@ def read_manifest(directory: Path) -> tuple[Manifest, CommitRecord | None]:
         return Manifest.parse(record.manifest, str(directory / COMMIT_NAME)), record
     try:
         text = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except OSError as error:
+        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            raise unreadable(error, path) from error
         what = "is no directory" if not directory.is_dir() else f"holds no {MANIFEST_NAME}"
         raise MissingStorageError(
             f"{directory} {what}; create a storage there, or check the path", path=str(directory)
@@ -115,7 +136,21 @@ def read_manifest(directory: Path) -> tuple[Manifest, CommitRecord | None]:
         synced = directory / WORK_NAME / _SYNCED_NAME
         if not synced.exists():
             raise
-        return Manifest.parse(synced.read_bytes(), str(synced)), None
+        try:
+            return Manifest.parse(synced.read_bytes(), str(synced)), None
+        except OSError as error:
+            raise unreadable(error, synced) from error
+
+
+def unreadable(error: OSError, path: Path) -> OSError | ManifestError:
+    """The error for a file of the format that is there and cannot be read."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return error
+    return ManifestError(
+        f"{path} cannot be read ({error.strerror}); `unienv-data verify {path.parent}` says what "
+        "is left",
+        path=str(path),
+    )
 
 
 def _parses(directory: Path) -> bool:
@@ -185,6 +220,7 @@ class Committer:
         manifest, record = read_manifest(directory)
         committer = cls(directory, manifest, syncs=syncs)
         if record is not None:
+            record.check(directory, manifest)
             committer._finish(record)
         elif not _parses(directory):
             committer.write_manifest(manifest)  # it was torn: the last synced one takes its place

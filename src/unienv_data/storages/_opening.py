@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from unienv_data.errors import CapacityError, MissingStorageError, SchemaMismatchError
-from unienv_data.format.foreign import read_footer, read_schema
+from unienv_data.format.decode import read_footer, read_schema
 from unienv_data.format.layout import MANIFEST_NAME, Layout, piece_path
 from unienv_data.format.manifest import Manifest
 from unienv_data.format.schema import Schema

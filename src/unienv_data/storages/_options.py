@@ -65,6 +65,8 @@ class Options:
             memory while all rows fit `cache_bytes`, then the user's cache directory.
         work_dir: Where the bank of a writable storage lies. Default: inside the data set.
         durability: "power" syncs what `flush` returns for; "process" leaves the syncs out.
+        on_damage: "raise" finds damage when a row of it is read. "skip", for reading only, reads
+            every piece once when it opens and lists the rows to leave out: `damaged_rows`.
         flush_interval_s: A segment end flushes when the last flush is longer ago than this.
     """
 
@@ -74,6 +76,7 @@ class Options:
     work_dir: str | os.PathLike[str] | None = None
     durability: str = "power"
     flush_interval_s: float = 30.0
+    on_damage: str = "raise"
 
     def __post_init__(self) -> None:
         if self.durability not in ("power", "process"):
@@ -81,6 +84,12 @@ class Options:
                 f"durability should be 'power' or 'process', got {self.durability!r}",
                 expected="'power' or 'process'",
                 found=self.durability,
+            )
+        if self.on_damage not in ("raise", "skip"):
+            raise StorageArgumentError(
+                f"on_damage should be 'raise' or 'skip', got {self.on_damage!r}",
+                expected="'raise' or 'skip'",
+                found=self.on_damage,
             )
         for name in ("cache_bytes", "bank_bytes"):
             value = getattr(self, name)

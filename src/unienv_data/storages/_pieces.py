@@ -19,8 +19,9 @@ from unienv_data.format.decode import decode
 from unienv_data.format.layout import Layout, piece_path
 from unienv_data.format.manifest import Manifest
 from unienv_data.storages._committer import read_manifest
+from unienv_data.storages._piece_errors import check_renamed, located
 
-__all__ = ["PieceFiles"]
+__all__ = ["PieceFiles", "clip"]
 
 
 class PieceFiles:
@@ -73,7 +74,8 @@ class PieceFiles:
         self._check_shortened(piece)
         start, stop = self.layout.bounds(piece, self.manifest.num_rows)
         raise MissingPieceError(
-            f"{path} is missing: rows {start} to {stop} cannot be read; restore it from a copy",
+            f"{path} is missing: rows {start} to {stop} cannot be read; restore it from a "
+            f"copy, or `unienv-data repair {self.directory}` keeps what can be verified",
             path=str(path),
             rows=(start, stop),
         )
@@ -86,24 +88,44 @@ class PieceFiles:
         """See `PieceSource`."""
         if not self._has_file(piece):
             return None
+        rows = self.layout.bounds(piece, self.manifest.num_rows)
         try:
-            data, footer = self._decode(piece, columns)
-        except (MissingPieceError, CorruptPieceError):
-            self._check_shortened(piece)
-            raise
+            path, data, footer = self._decode(piece, columns)
+            self._check_size(path, data)
+        except (FormatError, MissingPieceError) as error:
+            if isinstance(error, (MissingPieceError, CorruptPieceError)):
+                self._check_shortened(piece)
+            raise located(error, self.directory, rows) from error
+        if piece in self.overlay:
+            check_renamed(path, piece, footer, self.manifest.generation)
         if self.manifest.is_foreign:
             self._check_still_foreign(piece)
         ours = footer is not None and footer.uuid == self.manifest.uuid
         self._changed = footer.changed if footer is not None and ours else 0
         return data
 
-    def _decode(self, piece: int, columns: Sequence[int]) -> tuple[list[ColumnData], Footer | None]:
+    def _check_size(self, path: Path, data: Sequence[ColumnData]) -> None:
+        """A piece with more rows than a piece has is one of another `piece_size`."""
+        first = data[0]
+        count = len(first.codes if isinstance(first, Texts) else first)
+        if self._files is None and count > self.manifest.piece_size:
+            raise CorruptPieceError(
+                f"{path} holds {count} rows, the manifest says {self.manifest.piece_size} a piece: "
+                "one of the two was changed",
+                path=str(path),
+                expected=self.manifest.piece_size,
+                found=count,
+            )
+
+    def _decode(
+        self, piece: int, columns: Sequence[int]
+    ) -> tuple[Path, list[ColumnData], Footer | None]:
         schema = self.manifest.schema
         wanted = [schema.columns[number] for number in columns]
         places = self._places(piece)
         for path in places:
             try:
-                return decode(
+                data, footer = decode(
                     path,
                     wanted,
                     self.counted(piece),
@@ -113,6 +135,8 @@ class PieceFiles:
             except MissingPieceError:
                 if path == places[-1]:
                     raise
+            else:
+                return path, data, footer
         raise AssertionError(places)
 
     def _check_shortened(self, piece: int) -> None:

@@ -15,6 +15,7 @@ from unienv_data.format.manifest import LedgerRecord
 from unienv_data.io.lock import writer_is_alive
 from unienv_data.storages._bank_place import bank_directory
 from unienv_data.storages._cache import BankPlace, find_place
+from unienv_data.storages._damage import find_damaged_rows
 from unienv_data.storages._opening import Found, find
 from unienv_data.storages._options import Options
 from unienv_data.storages._pieces import PieceFiles
@@ -114,6 +115,7 @@ class Reader:
         self._options = options
         self._is_raw = found.files is not None
         self.pieces = PieceFiles(directory, found.manifest, found.layout, found.files)
+        self.damaged: list[tuple[int, int]] = []
         self._follow(found)
         warn_of_dead_writer(directory, found)
         self._place = find_place(self._key(), self._bytes(), options)
@@ -145,6 +147,8 @@ class Reader:
     def _follow(self, found: Found) -> None:
         self.pieces.manifest = self.manifest = found.manifest
         self.pieces.overlay = {} if found.record is None else found.record.overlay(self.directory)
+        if self._options.on_damage == "skip":
+            self.damaged = find_damaged_rows(self.pieces)
 
     def refresh(self) -> int:
         """Moves to the newest commit and gives its number of rows."""
@@ -191,7 +195,8 @@ def warn_of_dead_writer(directory: Path, found: Found) -> None:
         return
     warnings.warn(
         f"{directory}: its writer ended without closing; {more} new rows, and changes in {pieces} "
-        "pieces, are safe but not sealed yet: open it once with read_only=False and close it",
+        "pieces, are safe but not sealed yet: open it once with read_only=False and close it, or "
+        f"run `unienv-data repair {directory}`",
         ResourceWarning,
         stacklevel=6,
     )

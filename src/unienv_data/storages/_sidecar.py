@@ -41,7 +41,7 @@ def read_sidecar(directory: str | os.PathLike[str], name: str, storage_type: str
         raise MissingStorageError(
             f"{path} is missing: there is no {storage_type} in {directory}", path=str(path)
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError, IsADirectoryError) as error:
         raise ManifestError(f"{path} is no JSON text ({error})", path=str(path)) from error
     found = data.get("storage_type") if isinstance(data, dict) else None
     if found != storage_type:

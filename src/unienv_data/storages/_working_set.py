@@ -44,6 +44,8 @@ class _CommittedPieces(PieceFiles):
     @override
     def load(self, piece: int, columns: Sequence[int]) -> list[ColumnData] | None:
         data = super().load(piece, columns)
+        # Of a commit whose record is gone: its other pieces may not have been renamed.
+        self.check_snapshot(piece, self.changed_by(piece))
         counted = self.counted(piece)
         return None if data is None else [clip(values, counted) for values in data]
 

@@ -34,6 +34,7 @@ from unienv_data.format.manifest import LedgerRecord, Manifest
 from unienv_data.io.atomic import remove_quietly, space_error
 from unienv_data.io.boot import boot_id
 from unienv_data.io.lock import WriterLock
+from unienv_data.storages._adoption import check_working_set
 from unienv_data.storages._bank_place import bank_directory, forget_bank, remember_bank
 from unienv_data.storages._committer import Committer
 from unienv_data.storages._options import Options
@@ -146,6 +147,7 @@ class Writer:
                     path=str(self.directory),
                 )
             return False
+        check_working_set(self._bank_directory, found)
         return Journal.peek(self._bank_directory, manifest.uuid) is not None
 
     # -- counts ------------------------------------------------------------------------------

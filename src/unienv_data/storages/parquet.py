@@ -334,6 +334,11 @@ class ParquetStorage(
             self._capacity = check_capacity(manifest, capacity, f"open {directory}")
             return adopted(manifest, space, self._capacity, compression)
 
+        if options.on_damage == "skip" and not read_only:
+            raise StorageArgumentError(
+                f'open {directory}: on_damage="skip" is for reading only; `unienv-data repair` '
+                "makes a damaged storage writable again"
+            )
         if read_only:
             found = find(directory) if found is None else found
             self._check(found.manifest, claims)
@@ -453,6 +458,15 @@ class ParquetStorage(
     def is_flush_due(self) -> bool:
         """Whether the last flush is longer ago than `flush_interval_s`; owners ask it."""
         return self._writer is not None and not self._closed and self._writer.is_flush_due
+
+    @property
+    def damaged_rows(self) -> list[tuple[int, int]]:
+        """Half-open ranges of rows that cannot be read, ascending, as of opening or `refresh`.
+
+        Only `load_from(..., on_damage="skip")` looks for them; otherwise empty. Sample from the
+        rows between them: reading one, alone or in a slice, raises an error naming file and rows.
+        """
+        return [] if self._reader is None else list(self._reader.damaged)
 
     @property
     def piece_size(self) -> int:

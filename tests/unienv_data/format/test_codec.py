@@ -18,8 +18,7 @@ from unienv_data.errors import (
 )
 from unienv_data.format import codec, pages
 from unienv_data.format.codec import Footer, Texts, encode
-from unienv_data.format.decode import decode
-from unienv_data.format.foreign import read_footer, read_schema
+from unienv_data.format.decode import decode, read_footer, read_schema
 from unienv_data.format.schema import Column, Schema
 from unienv_data.testing.oracle import assert_batches_equal
 from unienv_data.testing.strategies import batch_of, dict_spaces

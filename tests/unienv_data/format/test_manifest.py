@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from unienv_data.errors import ManifestError, UnsupportedVersionError
+from unienv_data.format.checked import sealed
 from unienv_data.format.manifest import LedgerRecord, Manifest
 from unienv_data.format.schema import Schema
 from unienv_interface.backends.numpy import NumpyComputeBackend
@@ -56,7 +57,7 @@ def test_the_original_librarys_keys_come_first(manifest: Manifest) -> None:
 def test_unknown_keys_are_kept(manifest: Manifest) -> None:
     data = json.loads(manifest.dump())
     data["later"] = {"x": 1}
-    again = json.loads(Manifest.parse(json.dumps(data).encode(), "m").next().dump())
+    again = json.loads(Manifest.parse(json.dumps(sealed(data)).encode(), "m").next().dump())
     assert again["later"] == {"x": 1}
 
 
@@ -77,7 +78,7 @@ def test_another_major_version_is_refused_by_name(manifest: Manifest) -> None:
     with pytest.raises(UnsupportedVersionError, match=r"format version 2\.0"):
         Manifest.parse(json.dumps(data).encode(), "m")
     data["format_version"] = "1.9"
-    assert Manifest.parse(json.dumps(data).encode(), "m").num_rows == 10
+    assert Manifest.parse(json.dumps(sealed(data)).encode(), "m").num_rows == 10
 
 
 @pytest.mark.parametrize(
@@ -108,4 +109,26 @@ def test_wrong_values_are_named(manifest: Manifest, key: str, value: Any) -> Non
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"3", b"\xff", b'{"piece_size": 1}'])
 def test_what_is_no_manifest_is_refused(text: bytes) -> None:
     with pytest.raises(ManifestError):
+        Manifest.parse(text, "m")
+
+
+@pytest.mark.parametrize("dtypes", ["x", [1], {"data": "\ud800"}, {"data": {}}, {"data": 10**18}])
+def test_wrong_dtypes_of_a_foreign_manifest_are_named(dtypes: Any) -> None:
+    data = {"piece_size": 3, "num_rows": 4, "column_shapes": {"data": [2]}, "column_dtypes": dtypes}
+    if dtypes == {"data": {}}:  # none is given: the pieces say
+        assert Manifest.parse(json.dumps(data).encode(), "m").schema.columns[0].dtype.kind == "V"
+        return
+    with pytest.raises(ManifestError, match="column_dtypes"):
+        Manifest.parse(json.dumps(data).encode(), "m")
+
+
+def test_a_changed_number_is_damage(manifest: Manifest) -> None:
+    text = manifest.dump().replace(b'"num_rows": 10', b'"num_rows": 11')
+    with pytest.raises(ManifestError, match="was changed since it was written"):
+        Manifest.parse(text, "m")
+
+
+def test_a_damaged_name_of_the_checksum_is_damage(manifest: Manifest) -> None:
+    text = manifest.dump().replace(b'"checksum"', b'"chfcksum"')
+    with pytest.raises(ManifestError, match="lacks its checksum"):
         Manifest.parse(text, "m")

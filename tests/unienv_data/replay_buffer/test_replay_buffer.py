@@ -140,7 +140,8 @@ def test_metadata_keys_and_order(kind: Any, tmp_path: Path) -> None:
     ]
     data = metadata(tmp_path)
     assert list(data)[:8] == keys
-    assert list(data)[8:] == (["ledger"] if kind is LedgerStorage else [])
+    ledger = ["ledger"] if kind is LedgerStorage else []
+    assert list(data)[8:] == [*ledger, "checksum"]
     assert data["storage_path_relative"] == "storage"
     assert data["physical_segments"] == []
 
@@ -182,6 +183,7 @@ def test_load_refuses_what_is_no_buffer(tmp_path: Path) -> None:
 def test_load_keeps_inside_the_directory(kind: Any, tmp_path: Path) -> None:
     make(kind, tmp_path)
     data = metadata(tmp_path)
+    del data["checksum"]
     for path in ("../storage", "/storage", "a/../../storage"):
         data["storage_path_relative"] = path
         (tmp_path / "rb" / "metadata.json").write_text(json.dumps(data))
@@ -512,7 +514,7 @@ def test_upstream_rewrote_the_metadata(tmp_path: Path) -> None:
     buffer.extend(batch(range(4)))
     buffer.close()
     data = metadata(tmp_path)
-    del data["ledger"]
+    del data["ledger"], data["checksum"]
     data.update(count=3, offset=2, physical_segments=[[2, 3], [0, 0]])
     (tmp_path / "rb" / "metadata.json").write_text(json.dumps(data))
     for read_only in (True, False):
@@ -527,6 +529,7 @@ def test_metadata_counts_more_rows_than_the_storage_has(kind: Any, tmp_path: Pat
     buffer.close()
     data = metadata(tmp_path)
     data.pop("ledger", None)
+    del data["checksum"]
     data["count"] = 9
     data["physical_segments"] = [[0, 8]]
     (tmp_path / "rb" / "metadata.json").write_text(json.dumps(data))
@@ -542,6 +545,7 @@ def test_metadata_counts_fewer_rows_than_the_storage_has(kind: Any, tmp_path: Pa
     buffer.close()
     data = metadata(tmp_path)
     data.pop("ledger", None)
+    del data["checksum"]
     data["count"] = 2
     data["physical_segments"] = [[0, 1]]
     (tmp_path / "rb" / "metadata.json").write_text(json.dumps(data))

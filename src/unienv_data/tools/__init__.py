@@ -1,0 +1,1 @@
+"""Looking after data sets: `verify`, `repair`, and their command line."""
