@@ -68,7 +68,9 @@ def load_object(text: bytes, path: str, remedy: str) -> dict[str, Any]:
     return data
 
 
-def verified(data: dict[str, Any], path: str, remedy: str) -> dict[str, Any]:
+def verified(
+    data: dict[str, Any], path: str, remedy: str, *, required: bool = False
+) -> dict[str, Any]:
     """The object without its checksum; one without any is of the original library or of 1.0.
 
     Raises:
@@ -77,7 +79,8 @@ def verified(data: dict[str, Any], path: str, remedy: str) -> dict[str, Any]:
     claimed = data.pop(CHECKSUM_KEY, None)
     if claimed is None:
         # A key of ours whose name is damaged would switch the check off.
-        if any(isinstance(value, str) and value.startswith(_PREFIX) for value in data.values()):
+        renamed = any(isinstance(v, str) and v.startswith(_PREFIX) for v in data.values())
+        if renamed or required:
             raise ManifestError(f"{path} lacks its checksum; {remedy}", path=path)
         return data
     try:

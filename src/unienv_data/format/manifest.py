@@ -168,7 +168,8 @@ class Manifest:
                 expected=FORMAT_VERSION,
                 found=version,
             )
-        data = verified(data, path, remedy)  # a later version may compute it otherwise
+        # A later major version may compute it otherwise; those before 1.1 have none.
+        data = verified(data, path, remedy, required=version not in (None, "1.0"))
         reader = _Reader(data, path)
         piece_size = reader.count("piece_size", least=1)
         num_rows = reader.count("num_rows")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unienv_data.format.checked import sealed
 from unienv_data.format.layout import MANIFEST_NAME, piece_path
 from unienv_data.storages import _writer
 from unienv_data.storages.parquet import ParquetStorage
@@ -57,7 +58,7 @@ def with_pieces(path: Path, count: int) -> None:
         storage.set(slice(0, 1), rows_of_call(np.arange(1), 1))
     manifest = json.loads((path / MANIFEST_NAME).read_bytes())
     manifest["num_rows"] = manifest["synced_rows"] = count
-    (path / MANIFEST_NAME).write_text(json.dumps(manifest))
+    (path / MANIFEST_NAME).write_text(json.dumps(sealed(manifest)))
     source = piece_path(path, 0)
     for piece in range(1, count):
         target = piece_path(path, piece)
