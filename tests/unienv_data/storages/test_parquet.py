@@ -1233,7 +1233,7 @@ def test_what_another_boot_left_unsynced_is_believed_piece_by_piece(
     assert (manifest["num_rows"], manifest["synced_rows"]) == (20, 6)
     manifest["boot"] = "another"
     del manifest["checksum"]
-    (path / "_metadata.json").write_text(json.dumps(manifest))
+    (path / "_metadata.json").write_text(json.dumps(sealed(manifest)))
     (path / "part-000003.parquet").write_bytes(b"\0" * 700)
     monkeypatch.setattr("unienv_data.bank.journal.boot_number", lambda: 77)
     with ParquetStorage.load_from(path, space()) as reader:
