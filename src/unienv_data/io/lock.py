@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from unienv_data.errors import StorageLockedError
-from unienv_data.io.atomic import space_error
+from unienv_data.io.atomic import remove_quietly, space_error
 from unienv_data.io.boot import boot_id, host_name, process_start
 
 __all__ = ["WriterLock", "writer_is_alive"]
@@ -66,8 +66,12 @@ class WriterLock:
             "started": process_start(self._pid),
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(record).encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(record).encode(), 0)
+        except OSError as error:
+            self.release()  # or nobody in this process could take it again
+            raise space_error(error, path, operation) from error
 
     def _acquire(self, operation: str, attempts: int) -> int:
         while True:
@@ -115,7 +119,7 @@ class WriterLock:
         if self._pid == os.getpid():
             with _held_guard:
                 if remove:
-                    self.path.unlink(missing_ok=True)
+                    remove_quietly(self.path)  # what is left of it locks nobody out
                 _held.pop(self._key, None)
                 os.close(descriptor)
         else:

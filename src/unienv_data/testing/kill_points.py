@@ -15,7 +15,6 @@ import shutil
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,15 +169,13 @@ def _check_copy(work: Workload, copy: Path, dumps: list[Seen], last: Seen | None
     assert found in allowed, f"copy: found {found}, allowed {allowed}"
 
 
-def _trial(
-    shim: Shim, work: Workload, root: Path, arm: Callable[[], None], states: list[Seen]
-) -> tuple[bool, str | None]:
+def _trial(shim: Shim, work: Workload, root: Path, mode: str, nth: int) -> tuple[bool, str | None]:
     """One life: whether it was killed, and what is wrong with what it left."""
     root.mkdir()
     shim.words[_BEGUN] = shim.words[_DONE] = 0
 
     def child() -> None:
-        arm()
+        shim.arm(mode, root, nth=nth)
         _live(shim, work, root)
 
     status = shim.fork(child)
@@ -201,9 +198,7 @@ def _kill_at_each(
         nth = 1
         while True:
             at = f"{work.name}: {mode} {nth}"
-            was_killed, fault = _trial(
-                shim, work, root, lambda m=mode, n=nth: shim.arm(m, root, nth=n), states
-            )
+            was_killed, fault = _trial(shim, work, root, mode, nth)
             done, begun = shim.words[_DONE], shim.words[_BEGUN]
             if fault is not None:
                 found.faults.append(f"{at}: {fault}")
@@ -219,7 +214,6 @@ def _kill_at_each(
                 check_killed(work, root, states, done, begun)
             except Exception as error:  # noqa: BLE001 - a finding
                 found.faults.append(f"{at}: {_describe(error)}")
-                print(found.faults[-1], file=sys.stderr, flush=True)
             shutil.rmtree(root, ignore_errors=True)
             nth += every
     found.by_kind = dict(kinds)
