@@ -5,7 +5,7 @@ VENV := .venv
 DEMO_VENV := .venv-demo
 PIP_OPTIONS := --quiet --disable-pip-version-check
 
-.PHONY: demo test check lint types layers unit format bench clean
+.PHONY: demo test check lint types layers unit format bench torture clean
 
 demo: $(DEMO_VENV)/.ready
 	$(DEMO_VENV)/bin/python examples/demo.py
@@ -30,6 +30,11 @@ unit: $(VENV)/.ready
 format: $(VENV)/.ready
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
+
+# Every kill point, every failing call, and an hour of kills at random instants.
+TORTURE_SECONDS ?= 3600
+torture: $(VENV)/.ready
+	$(VENV)/bin/python -m unienv_data.testing.torture $(TORTURE_SECONDS)
 
 bench: $(VENV)/.ready
 	$(VENV)/bin/python benchmarks/all.py

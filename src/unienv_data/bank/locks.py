@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from unienv_data.io.atomic import space_error
+
 __all__ = ["BankLocks"]
 
 _ALLOCATION = 1 << 40  # byte of the lock file beyond every piece number
@@ -42,7 +44,10 @@ class BankLocks:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._key = str(path)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise space_error(error, path, "open the bank") from error
         self._held: set[int] = set()  # pieces; changed under the mutex
 
     def after_fork(self) -> None:

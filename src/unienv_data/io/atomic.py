@@ -6,6 +6,7 @@ import ctypes
 import errno
 import functools
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from unienv_data.errors import StorageSpaceError
 
 __all__ = [
+    "empty_directory",
     "remove_quietly",
     "replace_file",
     "space_error",
@@ -94,6 +96,20 @@ def remove_quietly(path: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError:
         return
+
+
+def empty_directory(path: Path) -> None:
+    """Removes what is in a directory as far as that can be done; the directory stays."""
+    try:
+        names = os.listdir(path)
+    except OSError:
+        return
+    for name in names:
+        item = path / name
+        if item.is_dir() and not item.is_symlink():
+            shutil.rmtree(item, ignore_errors=True)
+        else:
+            remove_quietly(item)
 
 
 def sync_directory(path: Path) -> None:

@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 from unienv_data.errors import LockUnavailableError, StorageLockedError
-from unienv_data.io.atomic import space_error
+from unienv_data.io.atomic import remove_quietly, space_error
 from unienv_data.io.boot import boot_id, host_name, process_start, process_start_time
 from unienv_data.io.mounts import mount_of, why_locks_are_local
 
@@ -144,7 +144,7 @@ class WriterLock:
             if descriptor is None:
                 return
             if remove:
-                self.path.unlink(missing_ok=True)
+                remove_quietly(self.path)  # what is left of it locks nobody out
             _held.pop(self._key, None)
             os.close(descriptor)
 

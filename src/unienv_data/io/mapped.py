@@ -71,6 +71,9 @@ class MappedFile:
         try:
             self._map = mmap.mmap(self._descriptor, size)
         except OSError as error:
+            found = space_error(error, self.path, "map")
+            if found is not error:
+                raise found from error
             raise StorageSpaceError(
                 f"map: {self.path}: {error}; this file system has no shared writable mappings: "
                 "put the working set on a local disk with work_dir=",
@@ -164,7 +167,7 @@ class MappedFile:
             self._mapping.madvise(_MADV_REMOVE, start, stop - start)
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
-                raise
+                raise space_error(error, self.path, "give space back") from error
 
     def prefault(self, offset: int, count: int) -> None:
         """Maps pages that are in memory already, so that the first read does not fault."""

@@ -24,8 +24,9 @@ from unienv_data.base.storage import SpaceStorage
 from unienv_data.errors import (
     StorageArgumentError,
     StorageExistsError,
+    StorageSpaceError,
 )
-from unienv_data.io.atomic import space_error
+from unienv_data.io.atomic import empty_directory, space_error
 from unienv_data.io.paths import absolute
 from unienv_data.replay_buffer.durable_batch import DurableBatch, shared_segments_error
 from unienv_data.replay_buffer.loading import BufferState, resolve_space, settled_state
@@ -130,8 +131,10 @@ class ReplayBuffer(DurableBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRN
             )
             if cache_path is not None:
                 self._write_metadata(Path(cache_path), sync=True)
-        except BaseException:
+        except BaseException as error:
             storage.close()
+            if cache_path is not None and isinstance(error, StorageSpaceError):
+                _unmake_directory(cache_path, is_new=is_new)  # the call can be repeated
             raise
         return self
 
@@ -393,3 +396,10 @@ def _make_directory(path: str | os.PathLike[str]) -> bool:
     except OSError as error:
         raise space_error(error, directory, "create") from error
     return is_new
+
+
+def _unmake_directory(path: str | os.PathLike[str], *, is_new: bool) -> None:
+    empty_directory(Path(path))
+    if is_new:
+        with suppress(OSError):
+            os.rmdir(path)

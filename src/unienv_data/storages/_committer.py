@@ -225,7 +225,7 @@ class Committer:
         elif not _parses(directory):
             committer.write_manifest(manifest)  # it was torn: the last synced one takes its place
         if was_left or record is not None:
-            committer._remove_litter()
+            committer.remove_litter()
         believed = trusted(manifest, directory)
         if believed is not manifest:
             same = believed.num_rows == manifest.num_rows
@@ -233,7 +233,17 @@ class Committer:
                 manifest.next() if same else manifest.shorter(believed.num_rows)
             )
             committer.remove_pieces_beyond(believed.num_rows)
+        committer._adopt_unsynced()
         return committer
+
+    def _adopt_unsynced(self) -> None:
+        """Pieces that an interrupted writer placed: the next flush answers for them as well."""
+        manifest = self.manifest
+        wanted = self.syncs and bool(manifest.schema.stored)
+        if wanted and manifest.is_materialized and not manifest.is_foreign:
+            layout = Layout(manifest.piece_size)
+            pieces = layout.span(min(manifest.synced_rows, manifest.num_rows), manifest.num_rows)
+            self._unsynced.update(map(piece_name, pieces))
 
     def _finish(self, record: CommitRecord) -> None:
         try:
@@ -248,7 +258,8 @@ class Committer:
         replace_file(self.directory / MANIFEST_NAME, record.manifest, sync=self.syncs)
         remove_quietly(self.directory / COMMIT_NAME)
 
-    def _remove_litter(self) -> None:
+    def remove_litter(self) -> None:
+        """Removes what interrupted writers left under temporary names."""
         for entry in os.scandir(self.directory):
             name = entry.name
             if (
@@ -313,6 +324,8 @@ class Committer:
     def commit(self, staged: Sequence[tuple[int, Path]], manifest: Manifest) -> None:
         """Replaces pieces and the manifest as one step. The staged files must be synced."""
         record = CommitRecord([(path.name, piece) for piece, path in staged], manifest.dump())
+        if self.syncs:
+            sync_directory(self.directory)  # the record must not outlive the names it gives
         with self._claimed(manifest):
             replace_file(self.directory / COMMIT_NAME, record.dump(), sync=self.syncs)
             self._finish(record)
@@ -321,11 +334,16 @@ class Committer:
     def remove_pieces_beyond(self, rows: int) -> None:
         """Deletes pieces that the manifest, already replaced, no longer counts."""
         keep = Layout(self.manifest.piece_size).count(rows)
+        removed = False
         for entry in os.scandir(self.directory):
             piece = piece_number(entry.name)
             if piece is not None and piece >= keep:
                 remove_quietly(Path(entry.path))
                 self._unsynced.discard(entry.name)
+                removed = True
+        if removed and self.syncs:
+            # Or a power loss could bring a dropped piece back in the place of one grown anew.
+            sync_directory(self.directory)
 
     def sync_pieces(self) -> None:
         """Makes every piece written since the last time safe from power loss."""

@@ -48,6 +48,7 @@ def dump(manifest: Manifest, pieces: PieceFiles, target: Path) -> None:
             Committer.recover(target, syncs=True)
         copy = _copied(manifest, pieces, before)
         committer = Committer(target, before if before is not None else copy, syncs=True)
+        committer.remove_litter()
         staged: list[tuple[int, Path]] = []
         try:
             if manifest.schema.stored and manifest.is_materialized:
@@ -62,8 +63,8 @@ def dump(manifest: Manifest, pieces: PieceFiles, target: Path) -> None:
 
 
 def _check_target(manifest: Manifest, target: Path) -> Manifest | None:
-    if not target.exists() or (target.is_dir() and not os.listdir(target)):
-        return None
+    if not target.exists() or (target.is_dir() and all(map(_is_unfinished, os.listdir(target)))):
+        return None  # also what a first dump left that did not come to its commit record
     try:
         found = read_manifest(target)[0]
     except (StorageError, FormatError, OSError):
@@ -77,10 +78,17 @@ def _check_target(manifest: Manifest, target: Path) -> Manifest | None:
     return found
 
 
+def _is_unfinished(name: str) -> bool:
+    return name == WORK_NAME or (name.startswith((".part-", "._")) and name.endswith(".tmp"))
+
+
 @contextmanager
 def _locked(target: Path) -> Iterator[None]:
     work = target / WORK_NAME
-    work.mkdir(exist_ok=True)
+    try:
+        work.mkdir(exist_ok=True)
+    except OSError as error:
+        raise space_error(error, work, "dumps") from error
     lock = WriterLock(work / "lock", "dumps", any_file_system=True)
     try:
         yield

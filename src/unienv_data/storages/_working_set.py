@@ -20,6 +20,7 @@ from unienv_data.bank.journal import (
     ACTIVE,
     BOUND,
     HEAD,
+    MAGIC,
     MAINTAINED,
     ROWS,
     TAIL,
@@ -314,6 +315,9 @@ class WorkingSet:
 
     def close(self, *, remove: bool) -> None:
         """Drops the mappings, and the files when asked."""
+        if remove:
+            # First: files are removed one at a time, and half of them must never be adopted.
+            self.journal.words[MAGIC] = 0
         self.journal.close()
         self.bank.close(remove=remove)
 

@@ -86,6 +86,7 @@ class Writer:
         self.lock = WriterLock(self._work / "lock", "open for writing")
         seal, publish = weakref.WeakMethod(self.seal), weakref.WeakMethod(self.publish)
         self.sealer = Sealer(lambda piece: _call(seal, piece), lambda: _call(publish))
+        self._is_shrinking = False
         self._last_flush = time.monotonic()
         try:
             self._open(prepare)
@@ -109,7 +110,10 @@ class Writer:
         if not adopts:
             shutil.rmtree(self._bank_directory, ignore_errors=True)
         remember_bank(self._work, self._bank_directory)
-        self._bank_directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self._bank_directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise space_error(error, self._bank_directory, "open for writing") from error
         budget = self._options.disk_budget(self._bank_directory)
         self.set = WorkingSet(self._bank_directory, self.directory, manifest, budget)
         self.bank, self.layout = self.set.bank, self.set.layout
@@ -195,13 +199,14 @@ class Writer:
             gives_up: Whether rows that count now may be overwritten in a bounded storage.
         """
         self.sealer.raise_error()
+        self.finish_shrink()
         if count == 0:
             self.set.journal.settle(-1, head, tail)
             return
         rows = self.rows
         touched, overwrites = self.set.write(where, values, head=head, tail=tail, gives_up=gives_up)
         if not self.set.growing:
-            self._relieve()
+            self._relieve_after()
             return
         if self.rows > rows:
             self._submit(rows, self.rows)
@@ -211,11 +216,12 @@ class Writer:
             for piece in self.bank.only_appended(touched):
                 if (piece + 1) * size <= rows:
                     self._submit(piece * size, (piece + 1) * size)
-            self._relieve()
+            self._relieve_after()
 
     def open_window(self, row: int) -> None:
         """Prepares the piece of a row for appends one at a time, and opens `window` on it."""
         self.sealer.raise_error()
+        self.finish_shrink()
         self._relieve()  # before the piece is marked dirty: it would be sealed without the rows
         self.set.open_window(row)
 
@@ -223,6 +229,13 @@ class Writer:
         """After the last row of a window: the piece is full."""
         if self.set.growing:
             self._submit(row, row + 1)
+
+    def _relieve_after(self) -> None:
+        """Relieves after a write that has taken effect: an error is the next call's."""
+        try:
+            self._relieve()
+        except OSError as error:
+            self.sealer.keep(error)
 
     def _relieve(self) -> None:
         """Commits when dirty pieces, which cannot be evicted, take too much of the budget."""
@@ -234,7 +247,12 @@ class Writer:
     # -- shrinking ---------------------------------------------------------------------------
 
     def shrink(self, rows: int) -> None:
-        """Drops every row from `rows` on."""
+        """Drops every row from `rows` on.
+
+        When its files cannot be written it raises, and the rows are dropped all the same; the
+        next call that writes does the rest.
+        """
+        self.finish_shrink()
         self.set.window.shut()
         if rows >= self.rows:
             self.bank.set_rows(rows)
@@ -248,9 +266,18 @@ class Writer:
         for piece in self.layout.span(rows, self.bank.rows):
             self.set.touch(piece)
         self.bank.set_rows(rows)
+        self._is_shrinking = True
+        self.finish_shrink()
+
+    def finish_shrink(self) -> None:
+        """Does what is left of a `shrink` that failed half-way; else nothing."""
+        if not self._is_shrinking:
+            return
+        rows = self.rows
         self.set.clear_beyond(rows)
         if rows < self.manifest.num_rows:
             self._publish_shorter(rows)
+        self._is_shrinking = False
 
     def _publish_shorter(self, rows: int) -> None:
         manifest = self.manifest
@@ -258,6 +285,7 @@ class Writer:
         self._committed()
         self.committer.remove_pieces_beyond(rows)
         self.committer.keep_synced()
+        self._is_shrinking = False  # a flush does the rest, now or later
         if rows % self.layout.piece_size:
             piece = rows // self.layout.piece_size
             if self.bank.dirty_state(piece) != CLEAN:
@@ -361,6 +389,7 @@ class Writer:
 
     def flush(self) -> None:
         """Makes every row with a value part of the committed, synced state."""
+        self.finish_shrink()
         self.set.window.shut()
         self.sealer.forget()
         manifest = self.manifest

@@ -8,6 +8,7 @@ gathers from the bank, into which absent pieces are decoded first. See docs/desi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import warnings
@@ -35,12 +36,13 @@ from unienv_data.errors import (
     StorageClosedError,
     StorageError,
     StorageLockedError,
+    StorageSpaceError,
 )
 from unienv_data.format.codec import Compression
 from unienv_data.format.layout import MANIFEST_NAME, Layout
 from unienv_data.format.manifest import Manifest
 from unienv_data.format.schema import DEFAULT_KEY, Schema
-from unienv_data.io.atomic import replace_file, space_error
+from unienv_data.io.atomic import empty_directory, replace_file, space_error
 from unienv_data.io.paths import absolute
 from unienv_data.storages._appender import Appender
 from unienv_data.storages._arguments import (
@@ -207,15 +209,28 @@ class ParquetStorage(
         directory = absolute(cache_path)
         manifest = new_manifest(single_instance_space, directory, capacity, piece_size, compression)
         check_target(directory)
+        is_new = not directory.exists()
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise space_error(error, directory, "create") from error
-        replace_file(directory / MANIFEST_NAME, manifest.dump(), sync=options.durability == "power")
         self = cls.__new__(cls)
-        self._open(
-            single_instance_space, directory, capacity=capacity, read_only=False, options=options
-        )
+        try:
+            is_synced = options.durability == "power"
+            replace_file(directory / MANIFEST_NAME, manifest.dump(), sync=is_synced)
+            self._open(
+                single_instance_space,
+                directory,
+                capacity=capacity,
+                read_only=False,
+                options=options,
+            )
+        except StorageSpaceError:
+            empty_directory(directory)  # it was empty before: the call can be repeated
+            if is_new:
+                with contextlib.suppress(OSError):
+                    directory.rmdir()
+            raise
         return self
 
     @classmethod
@@ -611,6 +626,7 @@ class ParquetStorage(
             writer = self._write_half("extend_length")
             self._check_growing("extend_length")
             check_count("length", length, 1)
+            writer.finish_shrink()
             writer.bank.set_rows(self._length + int(length))
             self._length += int(length)
 
