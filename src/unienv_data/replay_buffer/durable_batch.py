@@ -22,8 +22,9 @@ from unienv_data.errors import (
 from unienv_data.io.atomic import space_error
 from unienv_data.io.paths import absolute
 from unienv_data.replay_buffer.ledger import SharedLedger, VolatileLedger
-from unienv_data.replay_buffer.loading import BufferState, bind, resolve_state, settled_state
+from unienv_data.replay_buffer.loading import BufferState, bind, settled_state
 from unienv_data.replay_buffer.metadata import (
+    COMING_NAME,
     METADATA_NAME,
     BufferMetadata,
     LedgerMark,
@@ -145,8 +146,17 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
                 target.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise space_error(error, target, "dumps") from error
-            self.storage.dumps(resolve_inside(target, self._storage_path_relative))
-            self._write_metadata(target, sync=True)
+            inside = resolve_inside(target, self._storage_path_relative)
+            storage: Any = self.storage
+            if is_own or not hasattr(storage, "generation_of_dump"):
+                storage.dumps(inside)
+                self._write_metadata(target, sync=True)
+                return
+            # Rows and segments of the copy change in one step: the storage's commit.
+            storage.flush()
+            self._metadata(storage.generation_of_dump(inside)).announce(target)
+            storage.dumps(inside)
+            BufferMetadata.settle(target)
 
     def _check_target(self, target: Path) -> None:
         """Refuses to dump anywhere but into a new or empty directory, or an earlier dump."""
@@ -159,15 +169,15 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
                 f"dumps: {target} lies inside this buffer's directory {own}; choose another",
                 path=str(target),
             )
-        known = {METADATA_NAME, self._storage_path_relative}
+        known = {METADATA_NAME, COMING_NAME, self._storage_path_relative}
         others = set(os.listdir(target)) - known if target.is_dir() else set()
         others = {name for name in others if not name.startswith(f".{METADATA_NAME}")}
-        is_dump = BufferMetadata.peek(target) is not None
-        if others or (target.is_dir() and os.listdir(target) and not is_dump):
-            what = f"{sorted(others)[0]!r}" if others else "something else"
+        is_other = (target / METADATA_NAME).exists() and BufferMetadata.peek(target) is None
+        if others or is_other:  # the storage looks at its own directory itself
+            name = sorted(others)[0] if others else METADATA_NAME
             raise StorageExistsError(
-                f"dumps: {target} holds {what}; choose an absent or empty directory, or an earlier "
-                "dump of this buffer",
+                f"dumps: {target} holds {name!r}, which is none of ours; choose an absent or empty "
+                "directory, or an earlier dump of this buffer",
                 path=str(target),
             )
 
@@ -220,6 +230,10 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
         return directory if directory.is_dir() else None
 
     def _write_metadata(self, directory: Path, *, sync: bool) -> None:
+        self._metadata().write(directory, sync=sync)
+
+    def _metadata(self, generation: int | None = None) -> BufferMetadata:
+        """What `metadata.json` says now, or of a copy's commit."""
         storage, ledger, capacity = self.storage, self._ledger, self._capacity
         # Samples that the storage still keeps aside are no rows yet.
         head, tail = ledger.head - storage.pending_segment_length, ledger.tail
@@ -231,8 +245,9 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
                 ledger.segments(), tail, min(head, self._closed_head()), capacity
             )
         kind = type(storage)
-        generation = storage.ledger.generation if has_ledger else 0  # type: ignore[attr-defined]
-        BufferMetadata(
+        if generation is None:
+            generation = storage.ledger.generation if has_ledger else 0  # type: ignore[attr-defined]
+        return BufferMetadata(
             count=head - tail,
             offset=offset_of(tail, capacity),
             capacity=capacity,
@@ -241,7 +256,7 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
             space=space_to_json(storage.single_instance_space),
             physical_segments=pairs,
             ledger=LedgerMark(generation, head, tail) if has_ledger else None,
-        ).write(directory, sync=sync)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Storage, paths and position; a writable buffer is flushed first."""
@@ -268,7 +283,7 @@ class DurableBatch(RingBatch[BatchT, BArrayType, BDeviceType, BDtypeType, BRNGTy
         if state["shared"] is None and supports_ledger(storage) and storage.ledger.is_bound:
             # It was opened again, and may have got further since.
             if path is not None and BufferMetadata.peek(path) is not None:
-                state["state"] = resolve_state(BufferMetadata.read(path), storage)
+                state["state"] = settled_state(path, BufferMetadata.read(path), storage)
             elif storage.capacity is not None or not storage.is_mutable:
                 segments = state["state"].segments
                 state["state"] = BufferState(storage.ledger.head, storage.ledger.tail, segments)

@@ -14,7 +14,7 @@ from unienv_data.replay_buffer.segments import Segment, clip, from_physical
 from unienv_interface.space import DictSpace, Space
 from unienv_interface.space.space_utils.serialization_utils import json_to_space
 
-__all__ = ["BufferState", "bind", "resolve_space", "resolve_state", "settled_state"]
+__all__ = ["BufferState", "bind", "newest", "resolve_space", "resolve_state", "settled_state"]
 
 _LOOKS = 5  # at a buffer whose writer has dropped rows and not described the rest yet
 
@@ -71,6 +71,13 @@ def is_outdated(metadata: BufferMetadata, storage: SpaceStorage[Any, Any, Any, A
     return bool(getattr(storage.ledger, "shortened", 0) > mark.generation)  # type: ignore[attr-defined]
 
 
+def newest(path: str | os.PathLike[str], metadata: BufferMetadata, storage: Any) -> BufferMetadata:
+    """The file of the commit that a storage shows: a dump may have been cut off after it."""
+    if not supports_ledger(storage):
+        return metadata
+    return metadata.newest(path, getattr(storage.ledger, "generation", 0))
+
+
 def settled_state(
     path: str | os.PathLike[str], metadata: BufferMetadata, storage: Any
 ) -> BufferState:
@@ -81,12 +88,14 @@ def settled_state(
         metadata: Its file, read before the storage was opened or moved on.
         storage: Its storage.
     """
+    metadata = newest(path, metadata, storage)
     for _ in range(_LOOKS):
         if storage.is_mutable or not is_outdated(metadata, storage):
             break
         # The writer cleared the buffer between our two looks.
         metadata = BufferMetadata.read(path)
         storage.refresh()
+        metadata = newest(path, metadata, storage)
     return resolve_state(metadata, storage)
 
 

@@ -16,13 +16,15 @@ from typing import Any
 
 from unienv_data.errors import ManifestError, MissingStorageError
 from unienv_data.format.checked import CHECKSUM_KEY, parse_object, sealed
-from unienv_data.io.atomic import replace_file
+from unienv_data.io.atomic import replace_file, space_error, sync_directory
 from unienv_data.replay_buffer.segments import Segment, is_pair
 
-__all__ = ["METADATA_NAME", "TYPE_NAME", "BufferMetadata", "LedgerMark"]
+__all__ = ["COMING_NAME", "METADATA_NAME", "TYPE_NAME", "BufferMetadata", "LedgerMark"]
 
 METADATA_NAME = "metadata.json"
 TYPE_NAME = "ReplayBuffer"
+
+COMING_NAME = f"{METADATA_NAME}.next"
 
 _INFINITY = "\ue000infinity\ue001"
 
@@ -64,6 +66,35 @@ class BufferMetadata:
         """Replaces the file in `directory`; with `sync` it is safe from power loss on return."""
         replace_file(directory / METADATA_NAME, self._dump(), sync=sync)
 
+    def announce(self, directory: Path) -> None:
+        """Writes the file of a commit that is about to happen; `settle` gives it its name."""
+        replace_file(directory / COMING_NAME, self._dump(), sync=True)
+
+    @staticmethod
+    def settle(directory: Path) -> None:
+        """Makes the announced file the file: its commit has happened."""
+        try:
+            os.replace(directory / COMING_NAME, directory / METADATA_NAME)
+        except OSError as error:
+            raise space_error(error, directory / METADATA_NAME, "dumps") from error
+        sync_directory(directory)
+
+    def newest(self, directory: str | os.PathLike[str], generation: int) -> BufferMetadata:
+        """This, or the announced file when its commit has happened and nobody settled it.
+
+        Args:
+            directory: The buffer's directory.
+            generation: The commit that the storage shows.
+        """
+        try:
+            coming = type(self).read(directory, name=COMING_NAME)
+        except (MissingStorageError, ManifestError):
+            return self
+        if self.ledger is None or coming.ledger is None:
+            return self
+        is_next = self.ledger.generation < coming.ledger.generation <= generation
+        return coming if is_next else self
+
     def _dump(self) -> bytes:
         segments = self.physical_segments
         data: dict[str, Any] = {
@@ -87,13 +118,13 @@ class BufferMetadata:
         return text.encode()
 
     @staticmethod
-    def peek(directory: str | os.PathLike[str]) -> dict[str, Any] | None:
+    def peek(directory: str | os.PathLike[str], name: str = METADATA_NAME) -> dict[str, Any] | None:
         """The raw content, None when there is no file or it describes something else.
 
         Raises:
             ManifestError: The file is damaged.
         """
-        path = Path(directory) / METADATA_NAME
+        path = Path(directory) / name
         try:
             text = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -112,15 +143,15 @@ class BufferMetadata:
         return data if data.get("type") == TYPE_NAME else None
 
     @classmethod
-    def read(cls, directory: str | os.PathLike[str]) -> BufferMetadata:
+    def read(cls, directory: str | os.PathLike[str], name: str = METADATA_NAME) -> BufferMetadata:
         """Reads and checks the file.
 
         Raises:
             MissingStorageError: There is no such file.
             ManifestError: It describes something else, or a key is missing or wrong.
         """
-        path = Path(directory) / METADATA_NAME
-        data = cls.peek(directory)
+        path = Path(directory) / name
+        data = cls.peek(directory, name)
         if data is None:
             if path.exists():
                 raise ManifestError(f"open: {path} does not describe a {TYPE_NAME}", path=str(path))

@@ -75,13 +75,13 @@ class RowWriter(ABC):
         """Closes the run; its rows become a segment."""
 
     def _close_run(self) -> None:
-        self.is_run_open = False
         ledger = self._ledger
         start = ledger.active_start
         if start >= 0:
             if ledger.head > start:
                 self._add_segment(start, ledger.head)
             ledger.active_start = -1
+        self.is_run_open = False  # last: when the list cannot grow, the call can be repeated
 
     def _add_segment(self, start: int, end: int) -> None:
         self._ledger.add_segment(start, end)

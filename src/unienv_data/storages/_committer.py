@@ -120,7 +120,9 @@ def read_manifest(directory: Path) -> tuple[Manifest, CommitRecord | None]:
     path = directory / MANIFEST_NAME
     record = CommitRecord.read(directory)
     if record is not None:
-        return Manifest.parse(record.manifest, str(directory / COMMIT_NAME)), record
+        recorded = Manifest.parse(record.manifest, str(directory / COMMIT_NAME))
+        done = _later_manifest(path, recorded)
+        return (recorded, record) if done is None else (done, None)
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -140,6 +142,19 @@ def read_manifest(directory: Path) -> tuple[Manifest, CommitRecord | None]:
             return Manifest.parse(synced.read_bytes(), str(synced)), None
         except OSError as error:
             raise unreadable(error, synced) from error
+
+
+def _later_manifest(path: Path, recorded: Manifest) -> Manifest | None:
+    """The manifest file, when it is that of a record's commit or of a later one.
+
+    The manifest follows the renames, so the commit is whole, and its record could not be removed.
+    """
+    try:
+        manifest = Manifest.parse(path.read_bytes(), str(path))
+    except (OSError, FormatError):
+        return None
+    is_later = manifest.uuid == recorded.uuid and manifest.generation >= recorded.generation
+    return manifest if is_later else None
 
 
 def unreadable(error: OSError, path: Path) -> OSError | ManifestError:
@@ -202,6 +217,8 @@ class Committer:
         self.syncs = syncs
         """Whether anything is synced at all (`durability="power"`)."""
         self._unsynced: set[str] = set()
+        self._unfinished: CommitRecord | None = None
+        """A commit whose record is in place and that failed after it."""
         # Not from 0: a reader may still look for what an earlier writer staged.
         self._serial = itertools.count(time.time_ns())
 
@@ -225,6 +242,7 @@ class Committer:
         elif not _parses(directory):
             committer.write_manifest(manifest)  # it was torn: the last synced one takes its place
         if was_left or record is not None:
+            remove_quietly(directory / COMMIT_NAME)  # it is finished
             committer.remove_litter()
         believed = trusted(manifest, directory)
         if believed is not manifest:
@@ -257,6 +275,24 @@ class Committer:
             raise space_error(error, self.directory, "commit") from error
         replace_file(self.directory / MANIFEST_NAME, record.manifest, sync=self.syncs)
         remove_quietly(self.directory / COMMIT_NAME)
+        self._unfinished = None
+
+    def settle(self) -> bool:
+        """Finishes a commit that failed half-way; True when there was one.
+
+        Everything that changes the directory does this first: openers go by the record.
+
+        Raises:
+            StorageSpaceError: It fails again; nothing else is changed.
+        """
+        record = self._unfinished
+        if record is None:
+            return False
+        self._finish(record)
+        found = Manifest.parse(record.manifest, str(self.directory / MANIFEST_NAME))
+        generation = max(found.generation, self.manifest.generation)
+        self.manifest = replace(found, generation=generation)
+        return True
 
     def remove_litter(self) -> None:
         """Removes what interrupted writers left under temporary names."""
@@ -287,6 +323,7 @@ class Committer:
 
     def place(self, piece: int, staged: Path) -> None:
         """Gives one staged piece its name; the manifest does not count it yet."""
+        self.settle()
         try:
             os.replace(staged, piece_path(self.directory, piece))
         except OSError as error:
@@ -302,6 +339,7 @@ class Committer:
                 working set, and stands in if this one does not survive a power loss.
         """
         sync = sync and self.syncs
+        self.settle()
         with self._claimed(manifest):
             replace_file(self.directory / MANIFEST_NAME, manifest.dump(), sync=sync)
         self.manifest = manifest
@@ -323,13 +361,25 @@ class Committer:
 
     def commit(self, staged: Sequence[tuple[int, Path]], manifest: Manifest) -> None:
         """Replaces pieces and the manifest as one step. The staged files must be synced."""
+        self.settle()
         record = CommitRecord([(path.name, piece) for piece, path in staged], manifest.dump())
         if self.syncs:
             sync_directory(self.directory)  # the record must not outlive the names it gives
         with self._claimed(manifest):
-            replace_file(self.directory / COMMIT_NAME, record.dump(), sync=self.syncs)
+            try:
+                replace_file(self.directory / COMMIT_NAME, record.dump(), sync=self.syncs)
+            except OSError:
+                # It may have its name although syncing that failed.
+                self._unfinished = record if (self.directory / COMMIT_NAME).exists() else None
+                raise
+            self._unfinished = record
             self._finish(record)
         self.manifest = manifest
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a commit failed after its record was in place: its staged files are needed."""
+        return self._unfinished is not None
 
     def remove_pieces_beyond(self, rows: int) -> None:
         """Deletes pieces that the manifest, already replaced, no longer counts."""

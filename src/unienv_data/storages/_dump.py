@@ -23,7 +23,7 @@ from unienv_data.storages._committer import Committer, read_manifest
 from unienv_data.storages._pieces import PieceFiles, clip
 from unienv_interface.space.space_utils.serialization_utils import space_to_json
 
-__all__ = ["dump"]
+__all__ = ["dump", "generation_of_dump"]
 
 
 def dump(manifest: Manifest, pieces: PieceFiles, target: Path) -> None:
@@ -56,10 +56,20 @@ def dump(manifest: Manifest, pieces: PieceFiles, target: Path) -> None:
                     staged.append((piece, _stage(committer, copy, piece, data)))
             committer.commit(staged, copy)
         except BaseException:
-            for _, path in staged:
+            for _, path in () if committer.is_unfinished else staged:
                 remove_quietly(path)
             raise
         committer.remove_pieces_beyond(copy.num_rows if manifest.is_materialized else 0)
+
+
+def generation_of_dump(manifest: Manifest, target: Path) -> int:
+    """Number of the commit that `dump` would make in `target` now."""
+    before = _check_target(manifest, target)
+    return manifest.generation if before is None else _next_generation(manifest, before)
+
+
+def _next_generation(manifest: Manifest, before: Manifest) -> int:
+    return max(before.generation, manifest.generation) + 1
 
 
 def _check_target(manifest: Manifest, target: Path) -> Manifest | None:
@@ -112,7 +122,7 @@ def _copied(manifest: Manifest, pieces: PieceFiles, before: Manifest | None) -> 
         )
     if before is not None:
         # Its readers have seen other rows under these names.
-        generation = max(before.generation, manifest.generation) + 1
+        generation = _next_generation(manifest, before)
         manifest = replace(manifest, generation=generation, shortened=generation)
     return replace(manifest, synced_rows=manifest.num_rows, boot=boot_id())
 

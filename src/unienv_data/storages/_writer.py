@@ -389,6 +389,8 @@ class Writer:
 
     def flush(self) -> None:
         """Makes every row with a value part of the committed, synced state."""
+        if self.committer.settle():
+            self._committed()
         self.finish_shrink()
         self.set.window.shut()
         self.sealer.forget()

@@ -53,7 +53,7 @@ from unienv_data.storages._arguments import (
     new_manifest,
 )
 from unienv_data.storages._column_view import ColumnView
-from unienv_data.storages._dump import dump
+from unienv_data.storages._dump import dump, generation_of_dump
 from unienv_data.storages._forked import ForkedBank
 from unienv_data.storages._opening import (
     Found,
@@ -879,6 +879,13 @@ class ParquetStorage(
             half: Any = self._writer if self._writer is not None else self._reader
             dump(half.manifest, half.pieces, target)
 
+    def generation_of_dump(self, path: str | os.PathLike[str]) -> int:
+        """Number that the commit of a `dumps` into a directory would have now."""
+        with self._lock:
+            self._check_open()
+            half: Any = self._writer if self._writer is not None else self._reader
+            return generation_of_dump(half.manifest, absolute(path))
+
     @override
     def close(self) -> None:
         """Flushes a writable storage and lets the directory go. May be called twice.
@@ -893,9 +900,11 @@ class ParquetStorage(
             if self._closed:
                 return
             if writer is not None:
-                if writer.pid == os.getpid() and self._is_in_place(writer):
+                is_ours = writer.pid == os.getpid()
+                is_in_place = not is_ours or self._is_in_place(writer)
+                if is_ours and is_in_place:
                     writer.flush()
-                self._let_go(remove=True)
+                self._let_go(remove=is_in_place)
             elif self._reader is not None:
                 self._closed, self._open_bank = True, None
                 self._drop_appender()

@@ -194,6 +194,7 @@ def _kill_at_each(
 ) -> None:
     states = expected_states(work, root)
     kinds: Counter[str] = Counter(found.by_kind)
+    trials = 0
     for mode in ("kill_before", "kill_after"):
         nth = 1
         while True:
@@ -208,7 +209,8 @@ def _kill_at_each(
             found.kills += 1
             kinds[str(shim.fired)] += 1
             at += f" ({shim.fired}, action {begun} of {len(work.actions) + 1})"
-            if nth % recover_every == 0 and done:
+            trials += 1
+            if trials % recover_every == 0 and done:
                 _kill_recoveries(shim, work, root, states, (done, begun), found, at)
             try:
                 check_killed(work, root, states, done, begun)
@@ -264,7 +266,7 @@ def kill_points(
     Args:
         directory: For data; must exist.
         every: Step between kill points.
-        recover_every: Step between kill points of which the recovery is killed too.
+        recover_every: Every how many kills the recovery is killed everywhere too.
         names: Workloads; all when empty.
     """
     shim, found = Shim(), KillPoints()
