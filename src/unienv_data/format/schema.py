@@ -187,9 +187,13 @@ class Column:
         length = len(text)
         if length < self.min_length or (self.max_length is not None and length > self.max_length):
             limits = f"{self.min_length} to {self.max_length} characters"
+            if self.max_length is None:
+                limits = f"at least {self.min_length} characters"
+            is_short = length < self.min_length
+            remedy = "smaller min_length" if is_short else "larger max_length"
             raise SampleError(
                 f"{place}: column {self.name!r} expects {limits}, got {length}; "
-                "shorten the text or declare a larger max_length",
+                f"change the text or declare a {remedy}",
                 column=self.name,
                 expected=limits,
                 found=length,

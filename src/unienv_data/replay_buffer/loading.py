@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from unienv_data.base.capabilities import Ledger, supports_ledger
 from unienv_data.base.storage import SpaceStorage
-from unienv_data.errors import ManifestError, SchemaMismatchError
+from unienv_data.errors import ManifestError, SchemaMismatchError, StorageArgumentError
 from unienv_data.replay_buffer.ledger import VolatileLedger
 from unienv_data.replay_buffer.metadata import BufferMetadata
 from unienv_data.replay_buffer.segments import Segment, clip, from_physical
+from unienv_interface.backends import ComputeBackend
 from unienv_interface.space import DictSpace, Space
 from unienv_interface.space.space_utils.serialization_utils import json_to_space
 
@@ -147,6 +148,11 @@ def resolve_space(
         ManifestError: The file's space cannot be read.
         SchemaMismatchError: The given space is another one.
     """
+    if not (isinstance(backend, type) and issubclass(backend, ComputeBackend)):
+        raise StorageArgumentError(
+            f"open: backend should be a backend class such as NumpyComputeBackend, got {backend!r}",
+            found=backend,
+        )
     try:
         stored: Space[Any, Any, Any, Any] = json_to_space(metadata.space, backend, device)
     except (KeyError, TypeError, ValueError) as error:

@@ -372,7 +372,9 @@ class _Closed:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise StorageClosedError(f"{name}: the buffer is closed; open it again with load_from")
+        raise StorageClosedError(
+            f"the buffer is closed ({name} was asked for); open it again with load_from"
+        )
 
     def __len__(self) -> int:
         raise StorageClosedError("len: the buffer is closed; open it again with load_from")

@@ -625,7 +625,7 @@ class ParquetStorage(
         with self._lock:
             writer = self._write_half("extend_length")
             self._check_growing("extend_length")
-            check_count("length", length, 1)
+            check_count("extend_length: length", length, 1)
             writer.finish_shrink()
             writer.bank.set_rows(self._length + int(length))
             self._length += int(length)
@@ -636,7 +636,7 @@ class ParquetStorage(
         with self._lock:
             writer = self._write_half("shrink_length")
             self._check_growing("shrink_length")
-            check_count("length", length, 1)
+            check_count("shrink_length: length", length, 1)
             if length > self._length:
                 raise StorageArgumentError(
                     f"shrink_length: cannot drop {length} of {self._length} rows",

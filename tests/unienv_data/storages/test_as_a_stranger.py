@@ -12,6 +12,7 @@ import pytest
 
 from unienv_data import StepSampler
 from unienv_data.errors import (
+    SampleError,
     SegmentStateError,
     StorageArgumentError,
     StorageExistsError,
@@ -21,7 +22,7 @@ from unienv_data.samplers import MultiprocessingSampler
 from unienv_data.storages.parquet import ParquetStorage
 from unienv_interface.backends.numpy import NumpyComputeBackend as B
 from unienv_interface.errors import UnsupportedSpaceError
-from unienv_interface.space import BoxSpace, DictSpace
+from unienv_interface.space import BoxSpace, DictSpace, TextSpace
 
 SPACE = DictSpace(B, {"i": BoxSpace(B, 0, 2**62, np.int64, shape=())})
 
@@ -165,4 +166,19 @@ def test_an_index_error_names_the_directory_once(tmp_path: Path) -> None:
     storage = ParquetStorage.create(SPACE, cache_path=tmp_path / "s")
     with pytest.raises(IndexError, match=rf"^index of {tmp_path / 's'}: row 3 is out of range"):
         storage.get(3)
+    storage.close()
+
+
+def test_a_backend_is_a_class(tmp_path: Path) -> None:
+    create(tmp_path / "s").close()
+    with pytest.raises(StorageArgumentError, match="backend should be a backend class"):
+        ReplayBuffer.load_from(tmp_path / "s", backend="numpy")  # type: ignore[arg-type]
+
+
+def test_a_text_that_is_too_short_is_told_so(tmp_path: Path) -> None:
+    space = DictSpace(B, {"t": TextSpace(B, 5, min_length=2)})
+    storage = ParquetStorage.create(space, cache_path=tmp_path / "s")
+    for text, remedy in (("a", "smaller min_length"), ("abcdef", "larger max_length")):
+        with pytest.raises(SampleError, match=f"2 to 5 characters.*{remedy}"):
+            storage.append_row(0, {"t": text})
     storage.close()
