@@ -28,6 +28,7 @@ _FIRST_EXTENTS = 1024
 _KNOWN_PIECES = 8  # pieces whose texts are deduplicated as they are written
 _KNOWN_BYTES = 1 << 20  # of text in each of them
 _DECODED_BYTES = 32 << 20  # decoded texts kept for reading
+_TOGETHER = 16  # texts that are worth a gather of their lengths
 _OPEN_PIECES = 1 << 16  # pieces whose half-filled extent is remembered
 
 
@@ -176,17 +177,38 @@ class TextHeap:
 
     def _decode(self, codes: Sequence[int]) -> list[str]:
         self._follow()
-        result = []
-        for code in codes:
-            text = self._decoded.get(code)
-            if text is None:
-                text = self._read(code)
-                self._decoded_bytes += len(text) + 100
-                self._decoded[code] = text
-            result.append(text)
+        decoded = self._decoded
+        missing = [code for code in dict.fromkeys(codes) if code not in decoded]
+        texts = self._read_all(missing)
+        decoded.update(zip(missing, texts, strict=True))
+        self._decoded_bytes += sum(map(len, texts)) + 100 * len(texts)
+        result = [decoded[code] for code in codes]
         if self._decoded_bytes > _DECODED_BYTES:
             self.forget_decoded()
         return result
+
+    def _read_all(self, codes: list[int]) -> list[str]:
+        """Texts of distinct codes; many are read faster when their lengths come in one gather."""
+        if len(codes) < _TOGETHER or min(codes) <= 0:
+            return [self._read(code) for code in codes]
+        size, begin = self._heap.size, _LENGTH.size
+        starts = np.array(codes, dtype=np.int64)
+        if int(starts.max()) > size - begin:
+            return [self._read(code) for code in codes]  # names the one that is wrong
+        heap = self._heap.array(np.dtype(np.uint8), (size,))
+        lengths = heap[starts[:, None] + np.arange(begin)].view("<u4").reshape(-1)
+        starts += begin
+        stops = starts + lengths
+        if int(stops.max()) > size:
+            return [self._read(code) for code in codes]
+        data = heap.data
+        try:
+            return [
+                str(data[start:stop], "utf-8")
+                for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+            ]
+        except UnicodeDecodeError:
+            return [self._read(code) for code in codes]
 
     def _read(self, code: int) -> str:
         if not 0 < code <= self._heap.size - _LENGTH.size:

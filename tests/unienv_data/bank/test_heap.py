@@ -7,6 +7,7 @@ import pytest
 
 from unienv_data.bank.heap import EXTENT_BYTES, TextHeap
 from unienv_data.bank.locks import BankLocks
+from unienv_data.errors import CorruptPieceError
 
 
 @pytest.fixture
@@ -72,3 +73,22 @@ def test_another_mapping_follows_growth(tmp_path: Path, locks: BankLocks, heap: 
     assert other.texts(codes)[:26] == texts
     assert len(other.text(codes[-1])) == 1100 * EXTENT_BYTES
     other.close()
+
+
+def test_many_texts_are_read_together_and_a_wrong_code_is_named(heap: TextHeap) -> None:
+    texts = [f"{n}漢" * (n % 7) for n in range(100)]
+    codes = heap.store(1, texts)
+    for wrong in (-5, heap._heap.size - 2, heap._heap.size + 8):
+        heap.forget_decoded()
+        with pytest.raises(CorruptPieceError, match=f"code {wrong}"):
+            heap.texts([*codes, wrong])
+    heap._heap.store(codes[50], b"\xff\xff\xff\x7f")
+    heap.forget_decoded()
+    with pytest.raises(CorruptPieceError, match=f"the text at {codes[50]} has no end"):
+        heap.texts(codes)
+    heap._heap.store(codes[50], b"\x01\0\0\0\xff")
+    heap.forget_decoded()
+    with pytest.raises(CorruptPieceError, match=f"no text at {codes[50]}"):
+        heap.texts(codes)
+    heap.forget_decoded()
+    assert heap.texts(codes[:50]) == texts[:50]
