@@ -217,6 +217,8 @@ class Committer:
         self.syncs = syncs
         """Whether anything is synced at all (`durability="power"`)."""
         self._unsynced: set[str] = set()
+        self.has_surplus = False
+        """Whether pieces are left that could not be removed."""
         self._unfinished: CommitRecord | None = None
         """A commit whose record is in place and that failed after it."""
         # Not from 0: a reader may still look for what an earlier writer staged.
@@ -244,6 +246,10 @@ class Committer:
         if was_left or record is not None:
             remove_quietly(directory / COMMIT_NAME)  # it is finished
             committer.remove_litter()
+            if manifest.is_materialized and not manifest.is_foreign:
+                # Left by a shrink that was cut off, or placed and never counted: then their rows
+                # are in the working set. Other programs that take all pieces must not see them.
+                committer.remove_pieces_beyond(manifest.num_rows)
         believed = trusted(manifest, directory)
         if believed is not manifest:
             same = believed.num_rows == manifest.num_rows
@@ -384,13 +390,19 @@ class Committer:
     def remove_pieces_beyond(self, rows: int) -> None:
         """Deletes pieces that the manifest, already replaced, no longer counts."""
         keep = Layout(self.manifest.piece_size).count(rows)
-        removed = False
+        removed = self.has_surplus = False
         for entry in os.scandir(self.directory):
             piece = piece_number(entry.name)
-            if piece is not None and piece >= keep:
-                remove_quietly(Path(entry.path))
-                self._unsynced.discard(entry.name)
+            if piece is None or piece < keep:
+                continue
+            self._unsynced.discard(entry.name)
+            try:
+                os.unlink(entry.path)
                 removed = True
+            except FileNotFoundError:
+                continue
+            except OSError:
+                self.has_surplus = True  # they count for nothing, and go with the next flush
         if removed and self.syncs:
             # Or a power loss could bring a dropped piece back in the place of one grown anew.
             sync_directory(self.directory)

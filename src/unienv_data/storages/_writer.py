@@ -411,6 +411,8 @@ class Writer:
             ledger=self._ledger_record(rows),
             synced_rows=rows if self.committer.syncs else min(manifest.synced_rows, rows),
         )
+        if self.committer.has_surplus:
+            self.committer.remove_pieces_beyond(rows)
         if not dirty and target == manifest:
             self._last_flush = time.monotonic()
             return

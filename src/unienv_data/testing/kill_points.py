@@ -22,6 +22,7 @@ from typing import Any
 from unienv_data.errors import MissingStorageError
 from unienv_data.testing.faults import Shim, run_preloaded
 from unienv_data.testing.workloads import WORKLOADS, Seen, Workload
+from unienv_data.tools.verify import verify
 
 __all__ = ["KillPoints", "check_killed", "expected_states", "report"]
 
@@ -140,8 +141,8 @@ def check_killed(work: Workload, root: Path, states: list[Seen], done: int, begu
     finally:
         reader.close()
     assert again == found, f"closed with {found}, opened with {again}"
-    left = sorted(item.name for item in path.rglob("*") if ".tmp" in item.name)
-    assert not left, f"litter: {left}"
+    looked = verify(path, full=True)
+    assert not looked.findings, f"verify: {[str(finding) for finding in looked.findings]}"
     copy = root / "copy"
     dumps = [
         states[number - 1]
