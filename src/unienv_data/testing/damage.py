@@ -37,7 +37,7 @@ from unienv_interface.backends.numpy import NumpyComputeBackend as B
 
 __all__ = ["DamageReport", "run_damage"]
 
-_CHUNK = 100
+_CHUNK = 500
 _CHUNK_SECONDS = 120
 _MEMORY_BYTES = 3 << 30  # what the process may map beyond its start
 _GREATEST_JUMP = 700 << 20  # of resident memory, by one mutation
