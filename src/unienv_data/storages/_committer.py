@@ -411,6 +411,21 @@ class Committer:
         """Makes every piece written since the last time safe from power loss."""
         if self.syncs and self._unsynced:
             paths: Iterable[Path] = [self.directory / name for name in sorted(self._unsynced)]
-            sync_files(self.directory, paths)
+            try:
+                sync_files(self.directory, paths)
+            except FileNotFoundError as error:
+                # Only a counted file was asked for: someone removed it since it was written.
+                raise self._missing_piece(error) from error
             sync_directory(self.directory)
         self._unsynced.clear()
+
+    def _missing_piece(self, error: FileNotFoundError) -> MissingPieceError:
+        path = Path(os.fsdecode(error.filename or self.directory))
+        piece = piece_number(path.name) or 0
+        start, stop = Layout(self.manifest.piece_size).bounds(piece, self.manifest.num_rows)
+        return MissingPieceError(
+            f"flush: {path} is missing: rows {start} to {stop} are lost; restore it from a copy, "
+            f"or `unienv-data repair {self.directory}` keeps what can be verified",
+            path=str(path),
+            rows=(start, stop),
+        )

@@ -22,7 +22,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from unienv_interface.backends.numpy import NumpyComputeBackend as B
 
 __all__ = ["DamageReport", "run_damage"]
 
-_CHUNK = 100
+_CHUNK = 500
 _CHUNK_SECONDS = 120
 _MEMORY_BYTES = 3 << 30  # what the process may map beyond its start
 _GREATEST_JUMP = 700 << 20  # of resident memory, by one mutation
@@ -57,6 +57,8 @@ class DamageReport:
     """How often each way of opening ended how: ``"read: right"``, ``"write: ManifestError"``..."""
     faults: list[str] = field(default_factory=list)
     """One line each, with the seed that repeats it."""
+    unprotected: list[str] = field(default_factory=list)
+    """Other data where no checksum can tell, one line each, with the seed that repeats it."""
 
 
 # -- mutations -------------------------------------------------------------------------------
@@ -350,8 +352,19 @@ def _resident() -> int:
     return pages * resource.getpagesize()
 
 
-def check_one(seed: int, root: Path, cases: Sequence[Case]) -> tuple[str, list[str], str | None]:
-    """Runs one mutation: what it was, how each open ended, and the fault if there is one."""
+@dataclass
+class _Result:
+    """How one mutation ended."""
+
+    label: str
+    ends: list[str] = field(default_factory=list)
+    """One for each way of opening."""
+    unprotected: list[str] = field(default_factory=list)
+    fault: str | None = None
+
+
+def check_one(seed: int, root: Path, cases: Sequence[Case]) -> _Result:
+    """Runs one mutation and opens what is left in three ways, up to the first fault."""
     rng = random.Random(seed)
     case = rng.choice(cases)
     shutil.rmtree(root, ignore_errors=True)
@@ -370,29 +383,29 @@ def check_one(seed: int, root: Path, cases: Sequence[Case]) -> tuple[str, list[s
         )
     )
     before = _resident()
-    ends: list[str] = []
+    result = _Result(mutation.label)
     for how, read_only in (("read", True), ("write", False), ("again", True)):
+        place = f"{case.name}: {mutation.label}: {how}"
         try:
             end = _open(root, case, read_only=read_only, recovered=how == "again")
         except _SilentChangeError as error:
             if not lenient:
-                return mutation.label, ends, f"{case.name}: {mutation.label}: {how}: {error}"
+                result.fault = f"{place}: {error}"
+                return result
+            result.unprotected.append(f"{place}: {error}")
             end = "other data, unprotected"
         except Exception as error:  # noqa: BLE001 - any other exception is what is looked for
             where = traceback.extract_tb(error.__traceback__)[-1]
-            return (
-                mutation.label,
-                ends,
-                (
-                    f"{case.name}: {mutation.label}: {how}: {type(error).__name__}: {error!s:.150} "
-                    f"at {Path(where.filename).name}:{where.lineno}"
-                ),
+            result.fault = (
+                f"{place}: {type(error).__name__}: {error!s:.150} "
+                f"at {Path(where.filename).name}:{where.lineno}"
             )
-        ends.append(f"{how}: {end}")
+            return result
+        result.ends.append(f"{how}: {end}")
     grown = _resident() - before
     if grown > _GREATEST_JUMP:
-        return mutation.label, ends, f"{case.name}: {mutation.label}: {grown >> 20} MiB of memory"
-    return mutation.label, ends, None
+        result.fault = f"{case.name}: {mutation.label}: {grown >> 20} MiB of memory"
+    return result
 
 
 # -- running ---------------------------------------------------------------------------------
@@ -408,9 +421,9 @@ def _chunk(first: int, count: int, directory: Path) -> None:
     for seed in range(first, first + count):
         print(json.dumps({"begin": seed}), flush=True)  # noqa: T201 - for the parent
         signal.alarm(20)  # SIGALRM ends a hang at the seed that has it
-        label, ends, fault = check_one(seed, directory / "store", cases)
+        result = check_one(seed, directory / "store", cases)
         signal.alarm(0)
-        print(json.dumps({"end": seed, "label": label, "ends": ends, "fault": fault}), flush=True)  # noqa: T201 - for the parent
+        print(json.dumps({"end": seed, **asdict(result)}), flush=True)  # noqa: T201 - for the parent
 
 
 def run_damage(count: int, seed: int, directory: Path) -> DamageReport:
@@ -454,6 +467,7 @@ def run_damage(count: int, seed: int, directory: Path) -> DamageReport:
             report.outcomes.update(entry["ends"])
             if entry["fault"]:
                 report.faults.append(f"seed {entry['end']}: {entry['fault']}")
+            report.unprotected += [f"seed {entry['end']}: {each}" for each in entry["unprotected"]]
         if code != 0:
             if begun is None:
                 raise RuntimeError(f"the child failed outside a mutation: {errors.decode()}")
@@ -478,8 +492,11 @@ def main() -> None:
     print(f"{report.mutations} mutations, {len(report.faults)} faults")  # noqa: T201 - a command
     for outcome, times in sorted(report.outcomes.items(), key=lambda pair: -pair[1]):
         print(f"{times:7} {outcome}")  # noqa: T201 - a command
-    for fault in report.faults:
-        print(fault)  # noqa: T201 - a command
+    # Names and values may hold what no terminal can print, as a lone surrogate.
+    for line in report.unprotected:
+        print("unprotected:", ascii(line))  # noqa: T201 - a command
+    for line in report.faults:
+        print("fault:", ascii(line))  # noqa: T201 - a command
     raise SystemExit(bool(report.faults))
 
 

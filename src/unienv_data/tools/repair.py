@@ -41,6 +41,8 @@ from unienv_interface.space.space_utils.serialization_utils import json_to_space
 
 __all__ = ["repair"]
 
+_WORK_FILES = ("synced.json", "bank_at.json")  # the names in a working directory beside the lock
+
 
 def repair(
     path: str | os.PathLike[str],
@@ -114,7 +116,10 @@ class _Aside:
             inner = path.absolute().relative_to(self.root)
         except ValueError:
             inner = Path(path.name)
-        target = self.path / inner
+        target, number = self.path / inner, 1
+        while target.exists():  # a second thing of this name: both are kept
+            number += 1
+            target = self.path / inner.with_name(f"{inner.name}.{number}")
         target.parent.mkdir(parents=True, exist_ok=True)
         if copy:
             shutil.copy2(path, target)
@@ -181,7 +186,7 @@ class _Plan:
     def make(self, progress: Progress | None) -> None:
         """Plans everything from what lies on disk."""
         survey = Survey.of(self.directory, is_locked=True)
-        for name in (MANIFEST_NAME, f"{WORK_NAME}/synced.json"):
+        for name in (MANIFEST_NAME, *(f"{WORK_NAME}/{each}" for each in _WORK_FILES)):
             if (self.directory / name).is_dir():
                 self.move(self.directory / name, "a directory in a file's place")
         self._manifest(survey)
@@ -486,7 +491,10 @@ def _apply(plan: _Plan, aside: _Aside) -> None:
         for move in plan.moves:
             aside.take(move)
         for name, piece in plan.finishes:
-            os.replace(directory / name, piece_path(directory, piece))
+            staged, target = directory / name, piece_path(directory, piece)
+            if staged.is_dir() != target.is_dir() and target.exists():
+                aside.take(target)  # a directory in a file's place cannot be replaced
+            os.replace(staged, target)
         if plan.finishes:
             sync_directory(directory)
         record = directory / COMMIT_NAME
@@ -547,7 +555,7 @@ def _tidy(directory: Path) -> None:
     if not work.is_dir() or (work / "bank").exists():
         return
     lock = WriterLock(work / "lock", "repair")
-    for name in ("synced.json", "bank_at.json"):
+    for name in _WORK_FILES:
         (work / name).unlink(missing_ok=True)
     lock.release(remove=True)
     try:

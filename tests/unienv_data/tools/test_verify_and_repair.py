@@ -12,7 +12,12 @@ import numpy as np
 import pytest
 
 import unienv_data
-from unienv_data.errors import CorruptPieceError, MissingStorageError, StorageLockedError
+from unienv_data.errors import (
+    CorruptPieceError,
+    MissingPieceError,
+    MissingStorageError,
+    StorageLockedError,
+)
 from unienv_data.replay_buffer import ReplayBuffer
 from unienv_data.storages.parquet import ParquetStorage
 from unienv_data.testing.damage_cases import SPACE, Case, damage_cases
@@ -315,3 +320,48 @@ def test_nothing_there(tmp_path: Path) -> None:
     for tool in (verify, repair):
         with pytest.raises(MissingStorageError):
             tool(tmp_path)
+
+
+def test_a_directory_in_place_of_a_working_file_is_moved(
+    cases: dict[str, Case], tmp_path: Path
+) -> None:
+    root = put(cases["interrupted"], tmp_path / "s")
+    (root / "_work/bank_at.json").mkdir()
+    done = repair(root)
+    assert done.exit_code == 1
+    assert done.dropped is not None
+    assert (Path(done.dropped) / "_work/bank_at.json").is_dir()
+    assert verify(root, full=True).findings == ()
+    assert_batches_equal(rows_of(root), cases["interrupted"].states[0])
+
+
+def test_a_directory_in_place_of_a_staged_piece_is_moved(
+    cases: dict[str, Case], tmp_path: Path
+) -> None:
+    case = cases["committing-0"]
+    root = put(case, tmp_path / "s")
+    name = next(name for name in case.files if name.startswith(".part-000001"))
+    (root / name).unlink()
+    (root / name).mkdir()
+    done = repair(root)
+    assert done.dropped is not None
+    # Both things that bore the name of the piece are kept: its old file and the directory.
+    kept = Path(done.dropped) / "part-000001.parquet"
+    assert kept.read_bytes() == case.files["part-000001.parquet"]
+    assert kept.with_name("part-000001.parquet.2").is_dir()
+    assert verify(root, full=True).findings == ()
+    assert_batches_equal(rows_of(root), first(case.committed[1], 4))
+
+
+def test_flush_names_a_piece_that_is_gone(cases: dict[str, Case], tmp_path: Path) -> None:
+    root = put(cases["plain-snappy"], tmp_path / "s")
+    storage = ParquetStorage.load_from(root, SPACE, read_only=False)
+    assert storage._writer is not None
+    storage._writer.committer._unsynced.add("part-000001.parquet")
+    (root / "part-000001.parquet").unlink()
+    with pytest.raises(MissingPieceError, match="rows 4 to 8 are lost") as caught:
+        storage._writer.committer.sync_pieces()
+    assert caught.value.path == str(root / "part-000001.parquet")
+    (root / "part-000001.parquet").write_bytes(cases["plain-snappy"].files["part-000001.parquet"])
+    storage.close()
+    assert verify(root, full=True).findings == ()
