@@ -264,10 +264,15 @@ class Committer:
         """Pieces that an interrupted writer placed: the next flush answers for them as well."""
         manifest = self.manifest
         wanted = self.syncs and bool(manifest.schema.stored)
-        if wanted and manifest.is_materialized and not manifest.is_foreign:
-            layout = Layout(manifest.piece_size)
-            pieces = layout.span(min(manifest.synced_rows, manifest.num_rows), manifest.num_rows)
-            self._unsynced.update(map(piece_name, pieces))
+        if not wanted or manifest.is_foreign or not manifest.is_materialized:
+            return
+        if manifest.synced_rows >= manifest.num_rows:
+            return
+        first = manifest.synced_rows // manifest.piece_size
+        for entry in os.scandir(self.directory):  # what is there, whatever the manifest claims
+            piece = piece_number(entry.name)
+            if piece is not None and piece >= first:
+                self._unsynced.add(entry.name)
 
     def _finish(self, record: CommitRecord) -> None:
         try:

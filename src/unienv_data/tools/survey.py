@@ -194,11 +194,18 @@ class Survey:
         return piece_path(self.directory, piece)
 
     def pieces(self) -> Iterator[tuple[int, int, int]]:
-        """Number, first row and row behind the last of each piece that is counted."""
-        manifest = self.counted
-        for piece in range(self.layout.count(manifest.num_rows) if self.has_files else 0):
-            start, stop = self.layout.bounds(piece, manifest.num_rows)
+        """Number, first row and row behind the last of each piece that is counted.
+
+        The pieces behind the last file are given as one: a manifest may claim any number.
+        """
+        rows = self.counted.num_rows
+        count = self.layout.count(rows) if self.has_files else 0
+        there = min(count, max(self.files, default=-1) + 1)
+        for piece in range(there):
+            start, stop = self.layout.bounds(piece, rows)
             yield piece, start, stop
+        if there < count:
+            yield there, self.layout.bounds(there, rows)[0], rows
 
     def surplus(self) -> list[str]:
         """Pieces beyond the rows that count."""
