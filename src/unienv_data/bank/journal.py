@@ -74,9 +74,10 @@ class Journal:
         """Rows that a journal counts, without opening it for writing; None when none is valid."""
         try:
             with (directory / "journal").open("rb") as file:
-                words = np.frombuffer(file.read(8 * (REDO + 1)), dtype=np.int64)
+                raw = file.read(8 * (REDO + 1))
         except OSError:
             return None
+        words = np.frombuffer(raw[: len(raw) // 8 * 8], dtype=np.int64)
         if len(words) <= REDO or words[MAGIC] != _MAGIC or words[UUID] != _uuid_word(uuid):
             return None
         return int(words[ROWS]) if words[BOOT] == boot_number() else None

@@ -7,7 +7,8 @@ row groups: they are read too, or refused by column and row.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from unienv_data.errors import CorruptPieceError, MissingPieceError, SchemaMismatchError
+from unienv_data.errors import (
+    CorruptPieceError,
+    MissingPieceError,
+    SchemaMismatchError,
+    StorageError,
+)
 from unienv_data.format.codec import FOOTER_KEY, SHAPES_KEY, ColumnData, Texts
 from unienv_data.format.identity import DAMAGE, Footer, check_identity, damaged
 from unienv_data.format.schema import Column, Schema
@@ -52,9 +58,10 @@ def read_foreign_footer(path: Path) -> tuple[int, Footer | None]:
         MissingPieceError: No such file.
         CorruptPieceError: The footer does not parse.
     """
-    file = open_parquet(path)
-    _check_has_table(file, path)
-    return file.metadata.num_rows, _footer(file.metadata.metadata)
+    with _damage_named(path, 0):
+        file = open_parquet(path)
+        _check_has_table(file, path)
+        return file.metadata.num_rows, _footer(file.metadata.metadata)
 
 
 def _check_has_table(file: pq.ParquetFile, path: Path) -> None:
@@ -103,11 +110,12 @@ def read_schema(path: Path, shapes: Mapping[str, Sequence[int]] | None = None) -
     Raises:
         SchemaMismatchError: A column is of a type that no space has.
     """
-    file = open_parquet(path)
-    arrow = _arrow_schema(file, path)
-    if shapes is None:
-        shapes = json.loads((file.metadata.metadata or {}).get(SHAPES_KEY, b"{}"))
-    columns = tuple(_column_of(field, shapes.get(field.name), path) for field in arrow)
+    with _damage_named(path, 0):
+        file = open_parquet(path)
+        arrow = _arrow_schema(file, path)
+        if shapes is None:
+            shapes = json.loads((file.metadata.metadata or {}).get(SHAPES_KEY, b"{}"))
+        columns = tuple(_column_of(field, shapes.get(field.name), path) for field in arrow)
     lone = len(columns) == 1 and columns[0].name == "data"
     return Schema(columns, is_dict=not lone)
 
@@ -154,6 +162,24 @@ def decode_foreign(
     path: Path, columns: Sequence[Column], rows: int, uuid: str | None, piece: int | None
 ) -> tuple[list[ColumnData], Footer | None]:
     """As `decode`, for a file without a page table."""
+    with _damage_named(path, rows):
+        return _decode(path, columns, rows, uuid, piece)
+
+
+@contextmanager
+def _damage_named(path: Path, rows: int) -> Iterator[None]:
+    """Whatever pyarrow raises over a file is damage of it: also bytes that are no text in names."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except DAMAGE as error:
+        raise damaged(path, error, rows) from error
+
+
+def _decode(
+    path: Path, columns: Sequence[Column], rows: int, uuid: str | None, piece: int | None
+) -> tuple[list[ColumnData], Footer | None]:
     file = open_parquet(path)
     _check_has_table(file, path)
     footer = _footer(file.metadata.metadata)

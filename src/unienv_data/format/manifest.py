@@ -170,6 +170,12 @@ class Manifest:
             )
         # A later major version may compute it otherwise; those before 1.1 have none.
         data = verified(data, path, remedy, required=version not in (None, "1.0"))
+        try:
+            json.dumps(data, allow_nan=False)
+        except (ValueError, RecursionError) as error:
+            raise ManifestError(
+                f"{path} holds a number that is none ({error}); {remedy}", path=path
+            ) from error
         reader = _Reader(data, path)
         piece_size = reader.count("piece_size", least=1)
         num_rows = reader.count("num_rows")

@@ -68,6 +68,8 @@ class MappedFile:
                 os.ftruncate(self._descriptor, size)
             except OSError as error:
                 raise space_error(error, self.path, "grow") from error
+            except OverflowError as error:
+                raise self._too_large(size) from error
         try:
             self._map = mmap.mmap(self._descriptor, size)
         except OSError as error:
@@ -80,6 +82,14 @@ class MappedFile:
                 path=str(self.path),
             ) from error
         self.size = size
+
+    def _too_large(self, size: int) -> StorageSpaceError:
+        return StorageSpaceError(
+            f"grow: {self.path}: {size} bytes are more than a file can have; does the manifest "
+            "count rows that were never there?",
+            path=str(self.path),
+            code=errno.EFBIG,
+        )
 
     def reserve(self, size: int) -> bool:
         """Grows the mapping to at least `size` bytes; True when arrays must be taken anew."""

@@ -72,3 +72,12 @@ def test_the_ledger_is_words_of_the_journal(tmp_path: Path, growing: bool) -> No
     journal.close()
     again = StorageLedger(Journal(tmp_path, "u", 0), growing=growing)
     assert (again.head, again.active_start) == (8, 6)
+
+
+@pytest.mark.parametrize("size", [0, 3, 95, 4095])
+def test_a_cut_journal_counts_nothing(tmp_path: Path, size: int) -> None:
+    Journal(tmp_path, "u", 7).close()
+    assert Journal.peek(tmp_path, "u") == 7
+    path = tmp_path / "journal"
+    path.write_bytes(path.read_bytes()[:size])
+    assert Journal.peek(tmp_path, "u") == (7 if size == 4095 else None)

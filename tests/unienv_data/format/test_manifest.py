@@ -132,3 +132,13 @@ def test_a_damaged_name_of_the_checksum_is_damage(manifest: Manifest) -> None:
     text = manifest.dump().replace(b'"checksum"', b'"chfcksum"')
     with pytest.raises(ManifestError, match="lacks its checksum"):
         Manifest.parse(text, "m")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_numbers_that_are_none_are_refused(manifest: Manifest, number: str) -> None:
+    data = json.loads(manifest.dump())
+    del data["checksum"]
+    data.update(format_version="1.0", later="NUMBER")
+    text = json.dumps(data).replace('"NUMBER"', number)
+    with pytest.raises(ManifestError, match="a number that is none"):
+        Manifest.parse(text.encode(), "m")

@@ -79,3 +79,8 @@ def test_a_full_disk_is_an_error_that_names_the_remedy(
 def test_a_missing_file_is_only_made_when_asked(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         MappedFile(tmp_path / "f", PAGE, create=False)
+
+
+def test_a_size_that_no_file_has_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageSpaceError, match="more than a file can have"):
+        MappedFile(tmp_path / "f", 1 << 63, create=True)
