@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from unienv_data.errors import FormatError
 from unienv_data.format.footer import Chunk, build_footer, page_header, value_range
 from unienv_data.format.identity import Footer
 from unienv_data.format.page_table import Page, StoredColumn, build_table, describe
@@ -254,8 +255,17 @@ def _codecs(schema: Schema, compression: Compression) -> tuple[str, ...]:
     if compression is None:
         return ("NONE",) * len(stored)
     if isinstance(compression, str):
-        return (compression.upper(),) * len(stored)
-    return tuple(
-        compression.get(column.name, compression.get(_physical_path(column), "NONE")).upper()
-        for column in stored
-    )
+        names = [compression] * len(stored)
+    else:
+        names = [
+            compression.get(column.name, compression.get(_physical_path(column), "NONE"))
+            for column in stored
+        ]
+    codecs = tuple(name.upper() for name in names)
+    for codec in codecs:
+        if codec not in PARQUET_CODECS:  # of a manifest that another program wrote
+            raise FormatError(
+                f"encode: the manifest names the codec {codec!a}; known are "
+                f"{', '.join(sorted(PARQUET_CODECS))}: give compression= when opening for writing"
+            )
+    return codecs

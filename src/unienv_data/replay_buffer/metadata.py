@@ -171,7 +171,7 @@ class BufferMetadata:
             offset=reader.count("offset"),
             capacity=capacity,
             storage_cls=reader.typed("storage_cls", str),
-            storage_path_relative=reader.typed("storage_path_relative", str),
+            storage_path_relative=reader.file_name("storage_path_relative"),
             space=reader.typed("single_instance_space", dict),
             physical_segments=reader.segments(),
             ledger=reader.ledger(),
@@ -200,6 +200,16 @@ class _Reader:
         value = self.data.get(key)
         if not isinstance(value, kind):
             raise self.wrong(key, f"a JSON value of type {kind.__name__}")
+        return value
+
+    def file_name(self, key: str) -> str:
+        value = str(self.typed(key, str))
+        try:
+            is_name = bool(os.fsencode(value)) and "\0" not in value
+        except UnicodeEncodeError:
+            is_name = False
+        if not is_name:
+            raise self.wrong(key, "the name of a file")
         return value
 
     def count(self, key: str) -> int:

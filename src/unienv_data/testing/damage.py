@@ -238,6 +238,8 @@ class _SilentChangeError(Exception):
 
 
 def _same(found: Any, wanted: Any) -> bool:
+    if set(found) != set(wanted):
+        return False  # a space that was changed shows other columns
     for key, values in wanted.items():
         mine = found[key]
         if len(mine) != len(values):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from unienv_data.errors import (
     CorruptPieceError,
+    FormatError,
     MissingPieceError,
     SchemaMismatchError,
     UnsupportedVersionError,
@@ -400,3 +401,10 @@ def test_what_does_not_fit_is_refused_by_column_and_row(
     # Older pyarrow itself refuses a null among fixed-size lists, as damage.
     with pytest.raises((SchemaMismatchError, CorruptPieceError), match=message):
         decode(column(array, tmp_path), [wanted], 2, None, None)
+
+
+def test_a_codec_that_no_one_knows_is_named_when_writing() -> None:
+    schema = Schema((Column("x", np.dtype("float32")),), is_dict=True)
+    for compression in ("\ud800", {"x": "lzo"}):
+        with pytest.raises(FormatError, match="the manifest names the codec"):
+            encode(schema, [np.zeros(2, "f4")], Footer("u", 0, 2, 1), compression)
